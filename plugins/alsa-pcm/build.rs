@@ -1,5 +1,5 @@
-//! The shared object stays in the process once it is there: a thread that was given up may still run
-//! in it after the last PCM is closed.
+//! Prevents unloading of the shared object: an abandoned thread may still run in it after the last
+//! PCM is closed.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

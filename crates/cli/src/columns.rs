@@ -1,10 +1,9 @@
-//! Text for a terminal of the usual width.
+//! Text for a terminal of the default width.
 
-/// The usual width of a terminal.
 pub(crate) const COLUMNS: usize = 80;
 
-/// Breaks `text` into lines between words: the first begins with `first`, every other one with as
-/// many spaces. A word that is too long for a line has one to itself.
+/// Wraps `text` at spaces. The first line begins with `first`, further lines with as many spaces. A
+/// word longer than a line gets its own line.
 pub(crate) fn wrapped(first: &str, text: &str) -> String {
     let margin = first.chars().count();
     let (mut page, mut column, mut fresh) = (first.to_owned(), margin, true);

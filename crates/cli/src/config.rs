@@ -1,4 +1,4 @@
-//! `tautline.toml`: any option of the command line, by the same name.
+//! `tautline.toml`: any command line option under the same name.
 //!
 //! ```toml
 //! latency = "5ms"            # for every command that has it
@@ -7,8 +7,8 @@
 //! to = ["rtp://10.0.0.2:5004", "rtp://10.0.0.3:5004"]
 //! ```
 //!
-//! The file becomes arguments for what the command line does not say, so each value is read and
-//! refused by the same code and in the same words, after the place where it stands.
+//! The file becomes arguments for options missing on the command line. So the same code reads and
+//! rejects each value, with the same messages, prefixed by its place in the file.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
@@ -27,10 +27,9 @@ use crate::flags::Taut;
 
 const NAME: &str = "tautline.toml";
 
-/// The commands that are the two ends of a stream.
 const ENDS: [&str; 2] = ["send", "recv"];
 
-/// Options of the one end, each with what the other has for it.
+/// Options of one end, with the counterpart of the other end.
 const COUNTERPARTS: [(&[&str], &str); 4] = [
     (&["--input", "-i"], "what is heard is played to --output, and comes --from an address"),
     (&["--to", "-t"], "what is heard comes --from an address of this machine or a group"),
@@ -38,11 +37,10 @@ const COUNTERPARTS: [(&[&str], &str); 4] = [
     (&["--from", "-f"], "what is sent goes --to the receiver's address or a group"),
 ];
 
-/// The command line, with what the file adds.
 pub(crate) struct Arguments {
     /// All words, those of the command line first.
     pub(crate) words: Vec<OsString>,
-    /// What came from the file: each option with its place there.
+    /// Options from the file with their places there.
     added: Vec<(String, String)>,
 }
 
@@ -51,7 +49,7 @@ impl Arguments {
         Self { words, added: Vec::new() }
     }
 
-    /// What to complain of, with its place if it stands in the file.
+    /// Converts an error, with the place of the option if it is from the file.
     pub(crate) fn refuse(&self, error: clap::Error) -> Failure {
         let said = |kind| match error.get(kind) {
             Some(ContextValue::String(wrong)) => wrong.clone(),
@@ -73,7 +71,6 @@ impl Arguments {
         }
     }
 
-    /// What to say of a command that is none.
     fn no_command(&self, word: &str) -> Failure {
         let names = |command: &Command| {
             let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
@@ -93,13 +90,11 @@ impl Arguments {
         })
     }
 
-    /// The command that the command line names.
     fn called(&self) -> Option<&str> {
         let mut words = self.words.iter().skip(1).filter_map(|word| word.to_str());
         words.find(|word| !word.starts_with('-'))
     }
 
-    /// What to say of a word that stands alone at an end of a stream: it is a device or an address.
     fn lacks_its_option(&self, word: &str) -> Option<Failure> {
         let called = self.called().filter(|called| ENDS.contains(called))?;
         let (device, address) = match called {
@@ -118,7 +113,6 @@ impl Arguments {
         Some(Failure::usage(format!("`{word}` lacks its option; write {mend}")))
     }
 
-    /// What to say of an option that this command lacks and the other end of a stream has.
     fn of_the_other_end(&self, flag: &str) -> Option<Failure> {
         let called = self.called()?;
         let other = ENDS.iter().find(|end| **end != called).filter(|_| ENDS.contains(&called))?;
@@ -144,17 +138,14 @@ impl Arguments {
     }
 }
 
-/// Reads the command line and the file.
 pub(crate) fn arguments() -> Result<Arguments, Failure> {
     with_file(std::env::args_os().collect(), file)
 }
 
-/// The first that is there: its place, and what stands in it.
 fn file() -> Option<(PathBuf, String)> {
     places().find_map(|path| std::fs::read_to_string(&path).ok().map(|text| (path, text)))
 }
 
-/// The workers that the file names.
 pub(crate) fn named_workers() -> Result<Vec<WorkerAddress>, Failure> {
     let Some((path, text)) = file() else { return Ok(Vec::new()) };
     let workers = NamedWorkers::of(&path, &read(&path, &text)?);
@@ -167,15 +158,15 @@ fn read(path: &Path, text: &str) -> Result<Table, Failure> {
     })
 }
 
-/// What the command line says and what `file`, with its place, adds to that.
+/// Adds options of `file`, given with its path, to the command line.
 pub(crate) fn with_file(
     words: Vec<OsString>,
     file: impl FnOnce() -> Option<(PathBuf, String)>,
 ) -> Result<Arguments, Failure> {
     let mut arguments = Arguments::given(words);
     let taut = Taut::command();
-    // Leniently: what is missing here may be what the file says. Whoever asks for help or for what
-    // takes no options is answered whatever the file holds.
+    // Lenient, as the file may contain the missing options. Help, and commands without options,
+    // work whatever the file contains.
     let Ok(matches) = taut.clone().ignore_errors(true).try_get_matches_from(&arguments.words)
     else {
         return Ok(arguments);
@@ -198,21 +189,21 @@ pub(crate) fn with_file(
     Ok(arguments)
 }
 
-/// In these the file has no say: they write pages for the installation, the list that one may need
-/// in order to write the file, and what other programs do or may do.
+/// Commands that ignore the file: they write pages for the installation, list devices needed to
+/// write the file, or show and permit other programs' actions.
 const WITHOUT_FILE: [&str; 6] = ["man", "completions", "devices", "top", "id", "trust"];
 
-/// What stands in the file for others: how the LADSPA plugin runs plugins of workers, those of several in a row, and which
-/// workers there are.
+/// Sections for other programs: offloading in the LADSPA plugin, pipelines of plugins, and the list
+/// of workers.
 const OF_OTHERS: [&str; 3] = ["offload", "pipeline", "workers"];
 
-/// Whether the file has a say in a command.
+/// Whether the file applies to a command.
 fn takes_options(command: &Command) -> bool {
     !WITHOUT_FILE.contains(&command.get_name())
         && command.get_arguments().any(|argument| argument.get_long().is_some())
 }
 
-/// Where it cannot be read and why, in one line.
+/// Line and reason of a syntax error, in one line.
 fn unreadable(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");
     let line = 1 + before.matches('\n').count();
@@ -220,7 +211,7 @@ fn unreadable(text: &str, error: &toml::de::Error) -> String {
     format!("line {line}: {why}; write NAME = \"VALUE\", such as latency = \"5ms\"")
 }
 
-/// Where the file is looked for; the first that is there is taken.
+/// Candidate paths of the file; the first existing one is used.
 fn places() -> impl Iterator<Item = PathBuf> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let system = folder("XDG_CONFIG_HOME")
@@ -232,7 +223,7 @@ fn places() -> impl Iterator<Item = PathBuf> {
         .map(|folder| folder.join(NAME))
 }
 
-/// Every key must be an option of some command: a typing error is not passed over.
+/// Every key must be an option of some command, to detect typing errors.
 fn check(table: &Table, taut: &Command) -> Result<(), String> {
     let has = |command: &Command, key: &str| {
         takes_options(command)
@@ -296,7 +287,6 @@ fn add(
     Ok(())
 }
 
-/// A value as the file has it.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => format!("\"{text}\""),

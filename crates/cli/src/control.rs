@@ -1,4 +1,4 @@
-//! Changes while a run goes on: lines on standard input, each answered by one on standard error.
+//! Changes during a run: each line on standard input gets one answer on standard error.
 
 use std::io::{BufRead, Read};
 
@@ -9,12 +9,12 @@ use crate::failure::Failure;
 use crate::messages::{cannot_change, changed};
 use crate::screen::Answers;
 
-/// The longest line that is read: a few times sixteen addresses.
+/// Maximum line length: a few times sixteen addresses.
 const LONGEST: u64 = 8192;
 
-/// Reads standard input on a thread of its own until it ends, and asks for what `read` makes of
-/// each line; `quit` asks to stop. The end of standard input ends this, not the run; nothing waits for the thread, which
-/// may wait for a line that never comes.
+/// Reads standard input on its own thread until it ends. `read` parses each line; `quit` requests a
+/// stop. The end of standard input does not end the run. The thread is detached, since it may wait
+/// for a line that never comes.
 pub(crate) fn listen<C: Send + 'static>(
     asker: Asker<C>,
     answers: Answers,
@@ -39,8 +39,8 @@ pub(crate) fn listen<C: Send + 'static>(
     thread.map(drop).map_err(|error| Failure::running(format!("reading standard input: {error}")))
 }
 
-/// What a line asks for, and what stands behind that; `None` if it asks for nothing, as scripts may
-/// explain themselves.
+/// Splits a line into verb and arguments; `None` for an empty line or a comment, as scripts may
+/// contain.
 pub(crate) fn asked(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -51,7 +51,7 @@ fn in_words(answer: &Answer) -> Result<String, String> {
     answer.as_ref().map(changed).map_err(cannot_change)
 }
 
-/// `ok` and what it came to, or `error` with the line and the reason.
+/// `ok` and the result, or `error` with the line and the reason.
 fn words_of(line: &str, answer: Result<String, String>) -> String {
     match answer {
         Ok(state) => format!("ok {state}"),
@@ -59,7 +59,7 @@ fn words_of(line: &str, answer: Result<String, String>) -> String {
     }
 }
 
-/// The next line without its end, cut where it is too long; `None` at the end of the input.
+/// Next line, cut at the maximum length; `None` at the end of the input.
 pub(crate) fn next_line(input: &mut impl BufRead) -> Option<String> {
     let mut line = Vec::new();
     let read = input.by_ref().take(LONGEST).read_until(b'\n', &mut line).ok()?;
@@ -69,7 +69,6 @@ pub(crate) fn next_line(input: &mut impl BufRead) -> Option<String> {
     (read > 0).then(|| String::from_utf8_lossy(&line).into_owned())
 }
 
-/// What a change takes that takes nothing.
 pub(crate) fn nothing<C>(verb: &str, rest: &str, change: C) -> Result<C, String> {
     match rest {
         "" => Ok(change),

@@ -1,14 +1,13 @@
-//! What `--verbose` tells of a run as it goes: what has changed since it was told last.
+//! Changes that `--verbose` reports during a run.
 
 use tautline_engine::monitor::run::{KnownClock, Progress};
 use tautline_proto::time::Span;
 
-/// Packets that were missed are told at most this often.
+/// Minimum interval between reports of missed packets.
 const MISSED_EVERY: Span = Span::from_secs(1);
-/// A latency that follows the packets is told when it moved so far.
+/// Minimum change of an adaptive latency to be reported.
 const MOVED: Span = Span::from_micros(100);
 
-/// What was told last.
 #[derive(Debug, Default)]
 pub(crate) struct Details {
     begun: bool,
@@ -21,7 +20,6 @@ pub(crate) struct Details {
 }
 
 impl Details {
-    /// A sentence for each thing that is new, after the time into the run.
     pub(crate) fn news(&mut self, now: &Progress<'_>) -> Vec<String> {
         let mut news = Vec::new();
         if !core::mem::replace(&mut self.begun, true) {
@@ -55,8 +53,8 @@ impl Details {
         news.iter().map(|news| format!("{at:.3} s: {news}")).collect()
     }
 
-    /// The other end's clock: when it comes to be known, by what, and when it is known twice or half
-    /// as well.
+    /// Reports the peer's clock: when it becomes known, its source, and when its uncertainty halves
+    /// or doubles.
     fn clock(&mut self, now: &Progress<'_>, news: &mut Vec<String>) {
         let Some(known) = now.known else { return };
         let told = self.known.filter(|told| {

@@ -22,8 +22,8 @@ use crate::control::{asked, next_line};
 use crate::failure::Failure;
 use crate::flags::{Command, Taut};
 
-/// Reads the bytes as the standard input of `taut send --control` and `taut recv --control`. Each line gets one answer; a
-/// valid command survives a round trip through its canonical words.
+/// Interprets bytes as the standard input of `taut send --control` and `taut recv --control`. Each
+/// line gets one answer; a valid command survives a round trip through its canonical words.
 pub fn control(bytes: &[u8]) {
     let lines = 1 + bytes.iter().filter(|byte| **byte == b'\n').count();
     for read in [send_lines, recv_lines] as [fn(&[u8]) -> Vec<Canonical>; 2] {
@@ -38,8 +38,8 @@ pub fn control(bytes: &[u8]) {
     }
 }
 
-/// Reads text as `tautline.toml` for a few command lines. The file adds each option once, and none that the command line
-/// has; an error has a message.
+/// Interprets text as `tautline.toml` for a few command lines. The file adds each option once, and
+/// none that the command line has; an error has a message.
 pub fn toml(bytes: &[u8]) {
     const LINES: [&[&str]; 3] = [
         &["taut", "send", "--latency", "8ms"],
@@ -62,7 +62,6 @@ pub fn toml(bytes: &[u8]) {
     assert!(added.iter().all(|word| word.as_encoded_bytes().starts_with(b"--")), "{added:?}");
     let bytes = added.iter().map(|word| word.len()).sum::<usize>();
     assert!(bytes <= 40 * (text.len() + 1), "{bytes} bytes from {}", text.len());
-    // The file adds no option that the command line has.
     assert_eq!(with_file(&more, text).as_ref(), Ok(&more));
     let why = refusal(&words, text);
     assert!(why.is_none_or(|why| !why.is_empty()));
@@ -178,14 +177,12 @@ fn recv_words(change: &RecvChange, rest: &str) -> String {
     }
 }
 
-/// The words of a command line and those that `tautline.toml` adds.
 fn with_file(words: &[OsString], text: &str) -> Result<Vec<OsString>, String> {
     let file = || Some(("tautline.toml".into(), text.to_owned()));
     let arguments = crate::config::with_file(words.to_vec(), file);
     arguments.map(|arguments| arguments.words).map_err(|failure| failure.to_string())
 }
 
-/// The error of a command line with the words from `tautline.toml`, if there is one.
 fn refusal(words: &[OsString], text: &str) -> Option<String> {
     let file = || Some(("tautline.toml".into(), text.to_owned()));
     let understood = crate::config::with_file(words.to_vec(), file).and_then(|arguments| {

@@ -1,4 +1,5 @@
-//! `taut`: the whole program except its `main` file, so that fuzz targets in `fuzz/` can call its parsers.
+//! `taut`: the whole program except its `main` file, so that fuzz targets in `fuzz/` can call its
+//! parsers.
 
 mod cmd;
 mod columns;
@@ -30,10 +31,9 @@ use flags::{Command, Taut};
 use tautline_host::child::{SCAN, WORK};
 use tautline_ui::{failure, live, report_file, screen};
 
-/// Reads the command line and does what it says; the status says how it went.
 pub fn main() -> ExitCode {
     tautline_io::output::ignore_file_size_signal();
-    // What `taut work` and `taut plugins` start reads no options and no file.
+    // Child processes of `taut work` and `taut plugins` read no options and no file.
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == SCAN || word == WORK) {
         return tautline_host::child::main(std::env::args_os().skip(1));
@@ -47,7 +47,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Reads the command line; prints what is asked for instead of a run, such as help, and exits.
+/// Parses the command line; prints help or similar output and exits if requested.
 fn understand(arguments: &Arguments) -> Result<Taut, Failure> {
     Taut::try_parse_from(&arguments.words).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp
@@ -86,8 +86,8 @@ fn run(command: Command) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    /// What is linked whole is optimised at the level of the crate that is linked last; at "s" no loop of any
-    /// crate becomes vectors (docs/internals/decisions/0034-loops-are-compiled-twice.md).
+    /// With LTO, the optimization level of the last linked crate applies to all crates; at "s" no
+    /// loop is vectorized (docs/internals/decisions/0034-loops-are-compiled-twice.md).
     #[test]
     fn the_crate_that_is_linked_last_is_not_made_small() {
         let workspace: toml::Table = include_str!("../../../Cargo.toml").parse().unwrap();

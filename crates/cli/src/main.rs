@@ -1,5 +1,3 @@
-//! `taut`, the one program people run.
-
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

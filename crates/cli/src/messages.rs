@@ -1,4 +1,4 @@
-//! What the engine has to tell, in the words of the command line: what is, and the option that mends it.
+//! Text for the engine's notes: the state, and the option that fixes it.
 
 mod changes;
 mod receiving;
@@ -21,7 +21,6 @@ use tautline_report::text::Nanos;
 
 pub(crate) use changes::{cannot_change, changed};
 
-/// What may mend that the system refuses packets with this answer.
 fn refusal(errno: i32) -> &'static str {
     if is_of_a_queue(errno) {
         "the interface's queue was full, or is an etf, which takes packets with launch times alone (--pacing etf)"
@@ -32,13 +31,12 @@ fn refusal(errno: i32) -> &'static str {
     }
 }
 
-/// `1 channel`, `2 channels`.
 pub(crate) fn counted(channels: Channels) -> String {
     let plural = if channels == Channels::MONO { "" } else { "s" };
     format!("{channels} channel{plural}")
 }
 
-/// What came and could not be opened: no key is told back.
+/// Text about datagrams that could not be decrypted; never contains the key.
 pub(crate) fn unopened(address: &str, datagrams: u64) -> String {
     let not_read = not_read(datagrams, "the key given here");
     format!("{address}: {not_read}; give both ends the same --srtp-key-file")
@@ -50,7 +48,7 @@ fn not_read(datagrams: u64, key: &str) -> String {
     format!("{datagrams} {were} not sealed with {key}, or replayed, and {they} not read")
 }
 
-/// Coding that takes too much of the period of the device `spec`, and how to fix it.
+/// Warning about coding that takes too much of the device's period, with the fix.
 pub(crate) fn long_coding(
     long: &LongCoding,
     (spec, direction): (&DeviceSpec, Direction),
@@ -86,11 +84,11 @@ pub(crate) fn long_coding(
     )
 }
 
-/// In a call: the other end was told by what number it knows a coding, and knows all; and what its device takes was
-/// agreed on, and need not be guessed by the one here.
+/// Text of a note in a call. There, both ends have agreed on payload types and device latency, so
+/// some notes do not apply.
 pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
     match note {
-        // A call reports itself that its other end does not answer.
+        // A call reports a missing peer itself.
         Note::Sending {
             note:
                 SendNote::NewPayloadType { .. }
@@ -118,7 +116,6 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
     }
 }
 
-/// Every note is told.
 pub(crate) fn words(note: &Note<'_>) -> Option<String> {
     Some(match note {
         Note::Sending { address, networks, note } => sending::words(address, *networks, note),
@@ -211,7 +208,6 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
     })
 }
 
-/// What a ledger leaves out of dropped packets.
 fn unmarked(unnamed: u64) -> String {
     match unnamed {
         0 => String::new(),
@@ -221,7 +217,6 @@ fn unmarked(unnamed: u64) -> String {
     }
 }
 
-/// Packets that go in fragments.
 pub(crate) fn fragments(too_long: &TooLong, ptime: Span) -> String {
     let TooLong { fragments, shorter, .. } = too_long;
     format!(
@@ -231,14 +226,12 @@ pub(crate) fn fragments(too_long: &TooLong, ptime: Span) -> String {
     )
 }
 
-/// Packets that are longer than the path carries whole.
 pub(crate) fn longer(TooLong { bytes, mtu, to, .. }: &TooLong) -> String {
     format!(
         "packets of {bytes} bytes are longer than the {mtu} that the path to {to} carries whole"
     )
 }
 
-/// What became of a latency that followed its packets.
 fn followed(address: &str, journal: &Journal, span: [Span; 2]) -> String {
     let nanos = |span: Span| Nanos(span.as_nanos());
     let Journal { before, least, greatest, rises, falls, .. } = *journal;

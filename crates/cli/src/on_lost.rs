@@ -1,5 +1,5 @@
-//! `--on-lost`: a command for each receiver that stops reporting. It is started on the ordinary thread, never on
-//! the device's, and nothing waits for it but a thread of its own.
+//! `--on-lost`: runs a command for each receiver that stops reporting. The ordinary thread starts
+//! it, never the device's, and only a separate thread waits for it.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -8,18 +8,16 @@ use tautline_engine::send_engine::LostHook;
 
 use crate::screen::tell;
 
-/// Commands that may run at once: a network that goes down loses all receivers of a group.
+/// Maximum number of running commands: a network failure loses all receivers of a group.
 const MAX_RUNNING: usize = 16;
 
-/// The variables that the command has of the receiver and of its stream.
 const RECEIVER: &str = "TAUT_RECEIVER";
 const STREAM: &str = "TAUT_STREAM";
 
-/// Starts `command` with `sh -c` for each receiver that is lost.
 pub(crate) fn hook(command: String) -> LostHook {
     let running = Arc::new(());
     Box::new(move |host, stream| {
-        // One is our own.
+        // One reference is our own.
         if Arc::strong_count(&running) > MAX_RUNNING {
             return tell(&format!(
                 "--on-lost: not started for {host}: {MAX_RUNNING} commands run already; see why they do not end"
@@ -29,7 +27,7 @@ pub(crate) fn hook(command: String) -> LostHook {
     })
 }
 
-/// Starts it; `running` is dropped when it has ended.
+/// Starts the command; `running` is dropped when it ends.
 fn start(command: &str, host: &str, stream: &str, running: Arc<()>) {
     let child = Command::new("sh")
         .args(["-c", command])
@@ -69,7 +67,7 @@ mod tests {
         let (gate, told) = (folder.path().join("gate"), folder.path().join("told"));
         let made = Command::new("mkfifo").arg(&gate).status().unwrap();
         assert!(made.success());
-        // It ends once somebody writes into the gate, which happens after the hook has returned.
+        // Ends once the test writes into the pipe, after the hook has returned.
         let command = format!(
             "read line <'{}'; echo \"$TAUT_RECEIVER $TAUT_STREAM\" >'{}'; echo done >'{}'",
             gate.display(),

@@ -1,25 +1,23 @@
-//! What a run came to beside its report: whether it did what was asked for, and if not, why.
+//! Outcome of a run besides its report: success, or the reason of the failure.
 
 use tautline_report::{Report, StreamEnd, StreamReport};
 
 use crate::failure::Failure;
 
-/// Why nothing may have come to a receiver.
 #[derive(Debug, Default)]
 pub(crate) struct Blame {
-    /// Groups that were joined and hosts that are accepted; empty if nothing limits what is received.
+    /// Joined groups and accepted hosts; empty if reception is not limited.
     pub(crate) limits: String,
-    /// What this machine's firewall does.
     pub(crate) firewall: Option<String>,
 }
 
-/// Whether the run failed. What is known at its end only becomes a note; of a receiver to which nothing
-/// came, `blame` says what may have kept it out.
+/// Determines whether the run failed. Other problems at its end become notes. If a receiver got
+/// nothing, `blame` supplies possible reasons.
 pub(crate) fn judge(report: &mut Report, blame: impl FnOnce() -> Blame) -> Option<Failure> {
     if let Some(unwritten) = report.unwritten.first() {
         return Some(Failure::running(unwritten));
     }
-    // Whoever asks for a stream and hears nothing of it did not get what was asked for.
+    // A stream that was requested but not played is a failure.
     if let Some(refusal) = report.streams.iter().find_map(|stream| stream.refused.clone()) {
         return Some(Failure::running(refusal));
     }
@@ -50,7 +48,6 @@ fn is_unheard(stream: &StreamReport) -> bool {
     stream.counters.received == 0
 }
 
-/// Why nothing was received at these addresses, as far as that is known.
 fn nothing(unheard: &[&StreamReport], Blame { limits, firewall }: Blame) -> String {
     let mut at = places(unheard);
     if !limits.is_empty() {

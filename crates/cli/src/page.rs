@@ -1,4 +1,4 @@
-//! The page of a run, and its charts alone.
+//! HTML page of a run, and its charts.
 
 use std::path::Path;
 
@@ -10,19 +10,16 @@ use tautline_lab::page::{charts, page};
 use tautline_lab::run_report::{self, RunPackets};
 use tautline_report::Report;
 
-/// Whether this build can draw pages: the lab does that.
 pub(crate) const AVAILABLE: bool = cfg!(feature = "lab");
 
-/// What the lab draws of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Drawing {
-    /// The page for a browser.
     Page,
-    /// The charts as one SVG.
     Charts,
 }
 
-/// Of a sender or a receiver; with its ledger packet by packet. Empty in a build without the lab.
+/// Draws a report, with each packet if there is a ledger. Returns an empty text in a build without
+/// the lab.
 #[cfg(feature = "lab")]
 pub(crate) fn of_run(report: &Report, ledger: Option<&Path>, drawing: Drawing) -> String {
     let read = ledger.map(RunPackets::read).transpose();

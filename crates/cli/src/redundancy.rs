@@ -1,4 +1,4 @@
-//! `--redundancy` and what it comes to for one stream.
+//! `--redundancy` and its settings for one stream.
 
 use tautline_engine::plan::address::Resolved;
 use tautline_io::udp::{UdpOptions, header_bytes, path_mtu};
@@ -14,16 +14,14 @@ use tautline_proto::wire::WireForm;
 use crate::failure::Failure;
 use crate::flags::Send;
 
-/// The time to repair that is taken where neither it nor a latency is given.
+/// Default repair time, if neither it nor a latency is given.
 const USUAL_BUDGET: Span = Span::from_millis(10);
 
-/// The time in which packets may be repaired.
 pub(crate) struct Budget {
-    /// What is given, as far as the latency leaves it; `None` is all that it leaves.
+    /// Requested time; `None` means all that the latency leaves.
     pub(crate) asked: Option<Span>,
-    /// What that comes to at the beginning.
     pub(crate) first: Span,
-    /// The least latency that leaves it to a receiver like this end; nothing if none is asked for.
+    /// Minimum latency for that time, for a receiver like this end; zero without redundancy.
     pub(crate) latency: Span,
 }
 
@@ -44,7 +42,7 @@ pub(crate) fn budget(
     let first = asked.into_iter().chain(leaves).fold(ptime.times(MOST_WINDOW as i64), Span::min);
     let on = amount != Redundancy::Off;
     let latency = if on { repair_latency(least, first) } else { Span::ZERO };
-    // Where none is asked for, it may still be while the stream is sent.
+    // Without redundancy at the start, it may be requested during the run.
     if first >= ptime || !on {
         return Ok(Budget { asked, first, latency });
     }
@@ -62,7 +60,6 @@ pub(crate) fn budget(
     }))
 }
 
-/// How far receivers can move what is sent.
 pub(crate) fn limits(flags: &Send) -> Result<Limits, Failure> {
     let asked = flags.redundancy.amount == Redundancy::Auto;
     if let Some(limit) = flags.redundancy_limit.filter(|_| !asked && !flags.running.control) {
@@ -75,11 +72,11 @@ pub(crate) fn limits(flags: &Send) -> Result<Limits, Failure> {
     Ok(Limits { latency, symbols: flags.redundancy_limit })
 }
 
-/// Refuses what would do nothing, or not what it says.
+/// Rejects options without effect or with contradictions.
 fn check(flags: &Send) -> Result<(), Failure> {
     let amount = flags.redundancy.amount;
     match flags.redundancy_budget {
-        // With it, redundancy may be asked for later.
+        // With `--control`, redundancy may be requested later.
         Some(budget) if amount == Redundancy::Off && !flags.running.control => {
             return Err(Failure::usage(format!(
                 "--redundancy-budget {budget} says how long repairs may take and nothing is there to \
@@ -97,22 +94,22 @@ fn check(flags: &Send) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What keeps redundancy in step with what is asked for, on the way to `to`.
 pub(crate) fn regulator(flags: &Send, to: &[Resolved], budget: Span) -> Regulator {
     let whole = to
         .iter()
         .filter_map(Resolved::media)
         .filter_map(|to| Some(path_mtu(to)?.saturating_sub(header_bytes(&to))));
-    // What goes over loopback in one piece may not do so later; one Ethernet frame always does.
+    // The loopback MTU may not apply later; one Ethernet frame always fits.
     let most_bytes = whole.fold(ETHERNET, usize::min);
-    // The engine keeps to what the destinations are worth, which may change.
+    // The engine adapts the limit to the destinations, which may change.
     let wire = to.first().map_or(WireForm::Rtp, |to| to.form).pack();
     let most_asked = flags.redundancy_limit.unwrap_or(Limits::GROUP_SYMBOLS);
     let bounds = Bounds { wire, budget, stamps: !flags.no_header_extensions, most_bytes, most_asked };
     Regulator::new(flags.redundancy.amount, bounds)
 }
 
-/// Sends by the networks asked for: to each of two hosts by its own, else everything by both.
+/// Sends via the requested networks: to two hosts, each via its own network; otherwise everything
+/// via both.
 pub(crate) fn by_networks(paths: &[String], mut udp: UdpOptions) -> Result<UdpOptions, Failure> {
     let [one, other] = paths else { return Ok(udp) };
     if let Some(interface) = &udp.interface {
@@ -132,7 +129,6 @@ pub(crate) fn by_networks(paths: &[String], mut udp: UdpOptions) -> Result<UdpOp
     Ok(udp)
 }
 
-/// Says what of the redundancy asked for cannot be had.
 pub(crate) fn tell(flags: &Send, regulator: &Regulator, format: &StreamFormat) {
     let (bounds, asked) = (regulator.bounds(), flags.redundancy.amount);
     let most = bounds.most_symbols(format);

@@ -1,5 +1,3 @@
-//! By what key the packets of a stream are sealed.
-
 use std::path::Path;
 
 use tautline_api::srtp::{MasterKey, SrtpSeal, allow_description, read_key};
@@ -13,12 +11,12 @@ use tautline_proto::wire::sdp::SdpCrypto;
 
 use crate::failure::Failure;
 
-/// The key of a stream; none where it goes in clear.
+/// Key of a stream; `None` without encryption.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StreamKey(Option<MasterKey>);
 
 impl StreamKey {
-    /// Of what goes to, or comes from, these addresses: that in the file, or that in a description.
+    /// Key for these addresses, from the file or from a description.
     pub(crate) fn of<'a>(
         file: Option<&Path>,
         addresses: impl IntoIterator<Item = (&'a Address, &'a Resolved)>,
@@ -41,28 +39,25 @@ impl StreamKey {
         Ok(all.map_or(Self(None), |(_, key)| key))
     }
 
-    /// By what it seals.
     pub(crate) fn profile(&self) -> Option<&'static str> {
         self.0.as_ref().map(|key| key.profile().name())
     }
 
-    /// Bytes by which packets are longer.
     pub(crate) fn room(&self) -> usize {
         self.0.as_ref().map_or(0, |key| key.profile().room())
     }
 
-    /// As a description has it: a secret.
+    /// Secret key material for a session description.
     pub(crate) fn to_description(&self) -> Option<SdpCrypto> {
         self.0.as_ref().map(|key| SdpCrypto(key.to_sdes()))
     }
 
-    /// Whether programs that have its profile and do not know RFC 9335 would play noise where extensions are sealed: it
-    /// does not authenticate by which form they were (RFC 3711 §4.2).
+    /// Whether other programs with this profile, but without RFC 9335, would play encrypted header
+    /// extensions as noise: the profile does not authenticate which form was used (RFC 3711 §4.2).
     pub(crate) fn is_misheard_with_redundancy(&self) -> bool {
         self.0.as_ref().is_some_and(|key| !key.profile().is_aead())
     }
 
-    /// Opens a link and its control channel that seal by it.
     pub(crate) fn open(
         &self,
         options: &LinkOptions,
@@ -98,7 +93,7 @@ fn key_of(
     if let Some(path) = address.file() {
         allow_description(path)?;
     }
-    // The first that is known here: descriptions offer several.
+    // The first supported key, since descriptions may offer several.
     let mut keys = described.crypto.iter().map(|SdpCrypto(text)| text.parse::<MasterKey>());
     let first = keys.next().unwrap_or(Err(tautline_api::srtp::NoMasterKey::Form));
     let key = first.or_else(|error| keys.find_map(Result::ok).ok_or(error));

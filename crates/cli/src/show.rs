@@ -1,5 +1,4 @@
-//! A run before people's eyes: what they should know is told as soon as it is known, once; the
-//! report follows at the end.
+//! Output of a run: news once, as soon as it is known; the report at the end.
 
 use std::path::PathBuf;
 
@@ -28,31 +27,26 @@ use crate::voice::Voice;
 pub(crate) struct Show {
     line: LiveLine,
     voice: Voice,
-    /// What is told as it goes to who wants to see all of it.
     details: Details,
     kind: ReportKind,
-    /// Whether standard output is for the sound.
+    /// Whether standard output carries the sound.
     aside: bool,
     files: ReportFiles,
-    /// Every packet of the run, for its page.
     ledger: Option<PathBuf>,
-    /// What the device has to say, as it comes.
     device: Notes,
-    /// What it said so far.
+    /// Notes from the device so far.
     said: Vec<String>,
     told: Vec<String>,
-    /// What the system refused, once that is known.
     refused: Option<Option<String>>,
-    /// When the first packets were there, as a length of the run.
     packets_since: Option<Span>,
-    /// Of a receiver, until something comes.
+    /// Set for a receiver until the first packet.
     unheard: Option<Unheard>,
-    /// Whether it was said that nothing could be opened.
+    /// Whether undecryptable packets were reported.
     told_unopened: bool,
     observers: Observers,
 }
 
-/// Whoever may look at a run. Where nobody can it goes on, and only who wants to see all is told.
+/// Observers of a run. A failure does not end the run and is only reported with `--verbose`.
 pub(crate) fn observers(role: &'static str, voice: Voice) -> Observers {
     Observers::open(role).unwrap_or_else(|why| {
         voice.detail(&why.to_string());
@@ -61,7 +55,6 @@ pub(crate) fn observers(role: &'static str, voice: Voice) -> Observers {
 }
 
 impl Show {
-    /// Of `taut send` or `taut recv`.
     pub(crate) fn open(name: &'static str, flags: &RunFlags) -> Result<Self, Failure> {
         Ok(Self {
             files: flags.report_files()?,
@@ -82,12 +75,11 @@ impl Show {
         })
     }
 
-    /// Those who may look at the run.
     pub(crate) fn observers(&self) -> Observers {
         self.observers.clone()
     }
 
-    /// Nothing runs yet: senders are waited for at these addresses.
+    /// Informs observers about the wait for senders at these addresses.
     pub(crate) fn awaits<A: ToString>(&self, addresses: impl Iterator<Item = A>) {
         if !self.observers.are_here() {
             return;
@@ -98,17 +90,16 @@ impl Show {
             .tell(|| Snapshot { streams: addresses.map(awaited).collect(), ..Snapshot::default() });
     }
 
-    /// Standard output is for the sound: the report goes where all else is told.
+    /// Standard output is for the sound: the report goes to standard error.
     pub(crate) fn leave_output_to_the_sound(&mut self) {
         self.aside = true;
     }
 
-    /// For answers that another thread gives meanwhile.
     pub(crate) fn answers(&self) -> Answers {
         self.line.answers()
     }
 
-    /// What was shown so far was of another stream, on another device.
+    /// Resets the display for another stream on another device.
     pub(crate) fn begin_anew(&mut self, why: &str) {
         self.tell(why);
         self.line.begin_anew();
@@ -116,23 +107,22 @@ impl Show {
         self.packets_since = None;
     }
 
-    /// From now on tells what this device has to say.
     pub(crate) fn listen_to(&mut self, device: Notes) {
         self.device = device;
     }
 
-    /// Asks what keeps it out, if nothing comes there.
+    /// Looks for reasons if no packet arrives.
     pub(crate) fn wait_for(&mut self, unheard: Unheard) {
         self.unheard = Some(unheard);
     }
 
-    /// Nothing has come yet.
+    /// Reports possible reasons if no packet has arrived for a while.
     pub(crate) fn still_unheard(&mut self) {
         let blame = self.unheard.as_mut().and_then(|unheard| unheard.still(now()));
         blame.iter().for_each(|blame| self.tell(blame));
     }
 
-    /// Nothing could be opened of what came so far: says so once.
+    /// Reports once that no datagram could be decrypted.
     pub(crate) fn unopened<'a>(&mut self, from: impl Iterator<Item = &'a Address>, datagrams: u64) {
         if !std::mem::replace(&mut self.told_unopened, true) {
             let from: Vec<_> = from.map(ToString::to_string).collect();
@@ -140,7 +130,6 @@ impl Show {
         }
     }
 
-    /// Shows how it goes, and tells what is new.
     pub(crate) fn on(&mut self, progress: &Progress<'_>) {
         self.line.show(progress);
         if self.voice == Voice::Verbose {
@@ -161,7 +150,7 @@ impl Show {
         }
     }
 
-    /// The same for a receiver, which needs the sender's clock.
+    /// Like `on`, for a receiver, which needs the sender's clock.
     pub(crate) fn on_receiving(&mut self, progress: &Progress<'_>) {
         self.on(progress);
         if progress.packets == 0 {
@@ -171,7 +160,7 @@ impl Show {
             return;
         }
         let since = *self.packets_since.get_or_insert(progress.elapsed);
-        // Of packets that tell their presentation the latency may be nobody's word, and their clock is this host's.
+        // With presentation times, the latency may be unknown, but the clock is this host's.
         let unplaced = progress.latency.is_none() && progress.known.is_none();
         if unplaced && progress.elapsed - since > ANSWER {
             self.tell(
@@ -188,7 +177,6 @@ impl Show {
         }
     }
 
-    /// The end: the report, with all that was told.
     pub(crate) fn end(mut self, mut report: Report) -> Result<(), Failure> {
         report.notes.append(&mut self.said);
         report.notes.extend(self.device.take());
@@ -214,13 +202,13 @@ impl Show {
             FileFormat::Txt => Ok(text::render(&report)),
             FileFormat::Json | FileFormat::Csv => json(),
         };
-        // The file first: nobody may be reading what is printed.
+        // The file first, since printing may fail without a reader.
         if let Err(unwritten) = self.files.write(render) {
             failure = Some(unwritten);
         }
         match self.kind {
             ReportKind::Text => {
-                // Who was not told then reads it here.
+                // With `--quiet` it was not reported before.
                 let untold = self.refused.flatten().filter(|_| self.voice == Voice::Quiet);
                 report.notes.splice(0..0, untold);
                 print(&text::render(&report));

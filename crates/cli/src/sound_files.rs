@@ -1,4 +1,4 @@
-//! Recordings that are there already: nobody loses one by a command repeated.
+//! Protection of existing recordings against repeated commands.
 
 use std::io::{ErrorKind, IsTerminal};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -9,10 +9,9 @@ use tautline_report::StreamReport;
 
 use crate::failure::Failure;
 
-/// Refuses to record over what was recorded before, and to record under a name that cannot be
-/// written: before the run, as the device may be opened long after its beginning. An empty file
-/// holds no take, nor does a WAV without a frame, and what is no file (a pipe, `/dev/null`) is not
-/// overwritten.
+/// Rejects an output that would overwrite a recording or cannot be written. Runs before the start,
+/// as the device may open much later. Empty files and WAVs without frames count as absent. Pipes
+/// and devices such as `/dev/null` are not overwritten.
 pub(crate) fn refuse_to_overwrite(spec: &DeviceSpec, overwrite: bool) -> Result<(), Failure> {
     if matches!(spec, DeviceSpec::Software(SoftwareSpec::Standard(_)))
         && std::io::stdout().is_terminal()
@@ -39,7 +38,7 @@ fn refuse_existing(path: &Path, overwrite: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses to write over a recording, or removes it: for a file that is made at the end.
+/// Rejects an existing recording or removes it, for a file that is written at the end.
 pub(crate) fn make_room(path: &Path, overwrite: bool) -> Result<(), Failure> {
     refuse_existing(path, overwrite)?;
     match std::fs::remove_file(path) {
@@ -50,8 +49,8 @@ pub(crate) fn make_room(path: &Path, overwrite: bool) -> Result<(), Failure> {
     }
 }
 
-/// Refuses to record over the file that is played meanwhile, by whatever name: before anything is opened, as what is
-/// opened to be written is empty.
+/// Rejects recording to the file that is played, under any name. Runs before any file is opened, as
+/// opening for writing empties it.
 pub(crate) fn refuse_to_destroy(played: &DeviceSpec, output: &DeviceSpec) -> Result<(), Failure> {
     let source = match played {
         DeviceSpec::Software(SoftwareSpec::File(path)) => Some(&**path),
@@ -73,7 +72,8 @@ pub(crate) fn refuse_to_destroy(played: &DeviceSpec, output: &DeviceSpec) -> Res
     }
 }
 
-/// Whether another program reads the sound, or writes it, meanwhile: what it has read cannot be taken back.
+/// Whether another program reads or writes the sound during the run, so that it cannot be taken
+/// back.
 pub(crate) fn is_streamed(device: &DeviceSpec) -> bool {
     matches!(device, DeviceSpec::Software(SoftwareSpec::Standard(_)))
         || recorded_to(device).is_some_and(is_pipe)
@@ -83,7 +83,7 @@ pub(crate) fn is_pipe(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.file_type().is_fifo())
 }
 
-/// Refuses to repeat what has no end or cannot be read twice.
+/// Rejects `--loop` for inputs that are endless or cannot be read twice.
 pub(crate) fn refuse_to_loop(input: &DeviceSpec, looped: bool) -> Result<(), Failure> {
     let is_file = match input {
         DeviceSpec::Software(SoftwareSpec::File(_)) => true,
@@ -98,7 +98,7 @@ pub(crate) fn refuse_to_loop(input: &DeviceSpec, looped: bool) -> Result<(), Fai
     Ok(())
 }
 
-/// Where the labels of a recording go, if they are wanted: `heard.labels.txt` beside `heard.wav`.
+/// Path of a recording's labels, if wanted: `heard.labels.txt` next to `heard.wav`.
 pub(crate) fn labels(
     spec: &DeviceSpec,
     wanted: bool,
@@ -123,8 +123,8 @@ pub(crate) fn labels(
     Ok(Some(path))
 }
 
-/// Takes back the recording of a run in which nothing was heard, which would stand in the way of
-/// the next. Tells so.
+/// Removes the recording of a run without sound, as it would block the next run. Returns the text
+/// to report.
 pub(crate) fn take_back(
     spec: &DeviceSpec,
     labels: Option<&Path>,
@@ -132,11 +132,10 @@ pub(crate) fn take_back(
 ) -> Option<String> {
     let heard = |stream: &StreamReport| stream.counters.received > 0 && stream.played;
     let path = recorded_to(spec).filter(|_| !streams.iter().any(heard))?;
-    // A link, and what is no file, was not made by the run.
+    // The run creates only regular files, no links.
     let made = path.symlink_metadata().is_ok_and(|found| found.is_file());
     let taken = made && std::fs::remove_file(path).is_ok();
     if let Some(labels) = labels.filter(|_| taken) {
-        // Of nothing.
         let _ = std::fs::remove_file(labels);
     }
     taken.then(|| format!("nothing was heard, so {} was not kept", path.display()))

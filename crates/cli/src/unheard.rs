@@ -1,4 +1,4 @@
-//! A receiver to which nothing comes: where it listens, and whether this machine's own firewall keeps it out.
+//! A receiver without packets: its listening addresses, and a check of this machine's firewall.
 
 use std::net::{IpAddr, SocketAddr};
 use std::thread::JoinHandle;
@@ -9,13 +9,12 @@ use tautline_engine::plan::sockets::{self, LinkOptions};
 use tautline_io::udp::{UdpOptions, interface_label, leaves_by};
 use tautline_proto::time::{LocalTime, Span};
 
-/// Nothing for so long is worth a look: who waits for a sender that is not there yet hears one line.
+/// Time without packets before the check. A user who waits for a sender sees only one line.
 const PATIENCE: Span = Span::from_secs(3);
 
-/// Asks once, on a thread of its own, as programs are run that know the rules.
+/// Checks once, on its own thread, as it runs external programs.
 pub(crate) struct Unheard {
     awaited: Vec<Awaited>,
-    /// Groups that were joined and hosts that are accepted.
     limits: Vec<String>,
     since: LocalTime,
     state: LookupState,
@@ -28,18 +27,16 @@ enum LookupState {
 }
 
 impl Unheard {
-    /// Of a receiver that listens at these addresses since then.
     pub(crate) fn at<'a>(
         addresses: impl Iterator<Item = (&'a Address, &'a Resolved)> + Clone,
         since: LocalTime,
     ) -> Self {
-        // No firewall stands between programs of one machine.
-        // Nor before what comes without IP.
+        // Loopback and non-IP packets pass no firewall.
         let reached = addresses.clone().filter_map(|(_, at)| at.media().zip(at.reports()));
         let reached = reached.filter(|(media, _)| !media.ip().is_loopback());
         let awaited = reached.map(|(media, reports)| Awaited {
             ports: [media.port(), reports.port()],
-            // Of [::], IPv4 comes too.
+            // [::] also receives IPv4.
             v6: Some(media.is_ipv6()).filter(|_| !is_any(media)),
             ..USUAL
         });
@@ -51,13 +48,12 @@ impl Unheard {
         Self { awaited: awaited.collect(), limits, since, state: LookupState::Waits }
     }
 
-    /// The groups that were joined, by which interface, and the hosts that are accepted; empty if neither limits what
-    /// is received.
+    /// Joined groups with their interfaces, and accepted hosts; empty if neither limits reception.
     pub(crate) fn limits(&self) -> String {
         self.limits.join("; ")
     }
 
-    /// Nothing has come by now. Tells once what may be why, as soon as that is known.
+    /// Called while no packet arrives. Returns possible reasons once, as soon as they are known.
     pub(crate) fn still(&mut self, now: LocalTime) -> Option<String> {
         match &self.state {
             LookupState::Waits if now - self.since >= PATIENCE => self.ask(),
@@ -72,7 +68,7 @@ impl Unheard {
         None
     }
 
-    /// Nothing came at all: what may be why.
+    /// Called if no packet arrived at all. Returns possible reasons.
     pub(crate) fn blame(&mut self) -> Option<String> {
         if matches!(self.state, LookupState::Waits) {
             self.ask();
@@ -88,11 +84,10 @@ impl Unheard {
         self.state = asking.map_or(LookupState::Answered(None), LookupState::Asks);
     }
 
-    /// The answer, once it is there.
     fn answer(&mut self) -> Option<String> {
         let answer = match std::mem::replace(&mut self.state, LookupState::Answered(None)) {
             LookupState::Waits => None,
-            // A thread that panicked has said so on its own.
+            // The thread's panic message has already been printed.
             LookupState::Asks(asking) => asking.join().ok().flatten(),
             LookupState::Answered(answer) => answer,
         };
@@ -105,11 +100,11 @@ fn is_any(media: SocketAddr) -> bool {
     media.is_ipv6() && media.ip().is_unspecified()
 }
 
-/// The group that a socket joins, by which interface, and the only hosts that it accepts.
+/// Group that a socket joins, with its interface, and the only accepted hosts.
 fn limits(options: &UdpOptions) -> Option<String> {
     let UdpOptions { join, bind, interface, also_heard_at, sources, .. } = options;
     let joined = join.map(|group| {
-        // Without a name the kernel takes the interface of its route to the group.
+        // Without a name, the kernel uses the interface of its route to the group.
         let routed = || leaves_by(SocketAddr::new(group, bind.port()), options);
         let first = interface.clone().or_else(|| routed().map(interface_label));
         let names: Vec<String> = first.into_iter().chain(also_heard_at.iter().cloned()).collect();

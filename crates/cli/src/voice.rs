@@ -1,4 +1,4 @@
-//! How much a run says on standard error.
+//! Verbosity of a run on standard error.
 
 use clap::Args;
 use indicatif::ProgressDrawTarget;
@@ -41,14 +41,13 @@ impl WorkVoiceFlags {
     }
 }
 
-/// How much is said. Errors, and answers to what was asked, are said by any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Voice {
-    /// Errors alone.
+    /// Errors only.
     Quiet,
-    /// What a user should know.
+    /// Information for users.
     Usual,
-    /// What an engineer wants to see, too.
+    /// Also details for engineers.
     Verbose,
 }
 
@@ -61,21 +60,20 @@ impl Voice {
         }
     }
 
-    /// Tells what a user should know.
+    /// Prints information for users.
     pub(crate) fn tell(self, sentence: &str) {
         if self != Self::Quiet {
             screen::tell(sentence);
         }
     }
 
-    /// Tells what an engineer wants to see.
+    /// Prints details for engineers.
     pub(crate) fn detail(self, sentence: &str) {
         if self == Self::Verbose {
             screen::tell(sentence);
         }
     }
 
-    /// Where live lines go.
     pub(crate) fn target(self) -> ProgressDrawTarget {
         match self {
             Self::Quiet => ProgressDrawTarget::hidden(),

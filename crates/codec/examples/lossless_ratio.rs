@@ -1,5 +1,5 @@
-//! How much compression without loss leaves of a recording in stereo, by the length of packets:
-//! `ffmpeg -i assets/recording.flac -f s32le - | cargo run -p tautline-codec --example lossless_ratio`.
+//! Compression ratio of the lossless codec for a stereo recording, by packet length: `ffmpeg -i
+//! assets/recording.flac -f s32le - | cargo run -p tautline-codec --example lossless_ratio`.
 
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 

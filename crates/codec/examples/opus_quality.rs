@@ -1,9 +1,10 @@
-//! Signal to noise and noise to mask of Opus for music, by content, packet length and bit rate, and by bit rate mode:
-//! `cargo run --profile dist -p tautline-codec --example opus_quality`, with `--features bundled` for the bundled libopus.
+//! Signal to noise and noise to mask of Opus for music, by content, packet length and bit rate, and
+//! by bit rate mode: `cargo run --profile dist -p tautline-codec --example opus_quality`, with
+//! `--features bundled` for the bundled libopus.
 //!
-//! Noise to mask is the total NMR of ITU-R BS.1387 with 48 bands, each half a critical band wide, and its slopes of
-//! masking: error energy over the masking threshold, averaged over bands and frames. Below −10 dB errors are inaudible to
-//! most listeners, above 0 dB they are audible.
+//! Noise to mask is the total NMR of ITU-R BS.1387 with 48 bands of half a critical band, and its
+//! masking slopes: error energy over the masking threshold, averaged over bands and frames. Below
+//! −10 dB errors are inaudible to most listeners; above 0 dB they are audible.
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use core::f64::consts::TAU;
@@ -16,13 +17,13 @@ use rustfft::{Fft, FftPlanner};
 #[path = "../../dsp/tests/conceal_quality/material.rs"]
 mod material;
 
-/// Frames per second, the name that `material` expects.
+/// Sample rate in Hz; `material` expects this name.
 const RATE: usize = 48_000;
 const SECONDS: usize = 4;
 const BITRATES: [i32; 6] = [32_000, 64_000, 96_000, 128_000, 192_000, 256_000];
 const PACKETS: [(&str, usize); 4] =
     [("2.5 ms", 120), ("5 ms", 240), ("10 ms", 480), ("20 ms", 960)];
-/// The longest packet of one frame (RFC 6716 §3.2.1).
+/// Maximum packet size of one frame (RFC 6716 §3.2.1).
 const MAX_BYTES: i32 = 1275;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -32,16 +33,14 @@ enum Mode {
     Variable,
 }
 
-/// One sound, coded and decoded.
 struct Coded {
     samples: Vec<f32>,
-    /// Frames from input to output.
     delay: usize,
     packet_bytes: Vec<i32>,
 }
 
 fn main() {
-    // SAFETY: it takes nothing and returns a constant string.
+    // SAFETY: it takes no arguments and returns a static string.
     let version = unsafe { CStr::from_ptr(sys::opus_get_version_string()) }.to_string_lossy();
     let sounds = [
         ("chords, others in each channel", chords()),
@@ -83,11 +82,11 @@ fn main() {
     }
 }
 
-/// Codes stereo with the settings of `OpusEncoder`, but for the mode.
+/// Encodes stereo with the settings of `OpusEncoder`, except for the mode.
 fn code(sound: &[f32], packet: usize, bitrate: i32, mode: Mode) -> Coded {
     let rate = RATE as i32;
     let mut error = 0;
-    // SAFETY: both take any numbers and write their answer to the borrowed place.
+    // SAFETY: both accept any numbers and write their result to the borrowed place.
     let (encoder, decoder) = unsafe {
         let encoder = sys::opus_encoder_create(
             rate,
@@ -116,7 +115,8 @@ fn code(sound: &[f32], packet: usize, bitrate: i32, mode: Mode) -> Coded {
     let (mut room, mut out) = ([0; MAX_BYTES as usize], vec![0.0; 2 * packet]);
     for block in sound.chunks_exact(2 * packet) {
         let frames = packet as c_int;
-        // SAFETY: both coders are alive and have two channels; they read and write no more than is borrowed here.
+        // SAFETY: encoder and decoder are alive with two channels; they access no more than is
+        // borrowed here.
         let (bytes, decoded) = unsafe {
             let bytes = sys::opus_encode_float(
                 encoder,
@@ -164,12 +164,12 @@ fn snr(sound: &[f32], coded: &Coded) -> f64 {
     10.0 * (signal / error).log10()
 }
 
-/// Frames of one spectrum.
+/// Frames per spectrum.
 const WINDOW: usize = 2048;
 /// Critical bands per band.
 const WIDTH: f64 = 0.5;
 const BANDS: usize = 48;
-/// The sound pressure level of a sine at full scale, in dB.
+/// Sound pressure level of a full-scale sine, in dB.
 const FULL_SCALE: f64 = 92.0;
 
 fn nmr(sound: &[f32], coded: &Coded) -> f64 {
@@ -188,13 +188,13 @@ fn nmr(sound: &[f32], coded: &Coded) -> f64 {
     10.0 * f64::log10(total / count)
 }
 
-/// The energy in each band: 10 ^ (sound pressure level / 10).
+/// Energy per band: 10 ^ (sound pressure level / 10).
 fn bands(fft: &dyn Fft<f64>, samples: &[f32]) -> [f64; BANDS] {
     let hann = |at: usize| 0.5 - 0.5 * (TAU * at as f64 / WINDOW as f64).cos();
     let windowed = samples.iter().enumerate().map(|(at, x)| (hann(at) * f64::from(*x)).into());
     let mut bins: Vec<Complex<f64>> = windowed.collect();
     fft.process(&mut bins);
-    // The energy of the lines of a sine at full scale.
+    // Energy of a full-scale sine's spectral lines.
     let full = (WINDOW as f64 / 4.0).powi(2) * 1.5;
     let mut energy = [0.0; BANDS];
     for (bin, value) in bins.iter().enumerate().take(WINDOW / 2).skip(1) {
@@ -206,7 +206,7 @@ fn bands(fft: &dyn Fft<f64>, samples: &[f32]) -> [f64; BANDS] {
     energy
 }
 
-/// The masking threshold in each band (BS.1387 §2.1.7, §2.1.8, §3.4.1; the threshold in quiet is Terhardt's).
+/// Masking threshold per band (BS.1387 §2.1.7, §2.1.8, §3.4.1; Terhardt's threshold in quiet).
 fn masks(energy: &[f64; BANDS], middles: &[f64; BANDS]) -> [f64; BANDS] {
     let mut spread = [0.0; BANDS];
     for (at, energy) in energy.iter().enumerate().filter(|(_, energy)| **energy > 0.0) {
@@ -232,18 +232,16 @@ fn bark(hertz: f64) -> f64 {
     13.0 * (0.000_76 * hertz).atan() + 3.5 * (hertz / 7_500.0).powi(2).atan()
 }
 
-/// The frequency in the middle of a band.
 fn middle(band: usize) -> f64 {
     let wanted = (band as f64 + 0.5) * WIDTH;
     (1..RATE as u32 / 2).map(f64::from).find(|hertz| bark(*hertz) >= wanted).unwrap_or(20_000.0)
 }
 
-/// Both channels alike.
 fn both(mono: &[f32]) -> Vec<f32> {
     mono.iter().flat_map(|sample| [*sample; 2]).collect()
 }
 
-/// The right channel has the chords that the left had 0.6 s before.
+/// The right channel repeats the left one's chords 0.6 s later.
 fn chords() -> Vec<f32> {
     let mono = material::chords(SECONDS + 1);
     let late = mono.iter().skip(RATE * 6 / 10);

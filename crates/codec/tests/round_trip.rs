@@ -1,4 +1,4 @@
-//! What is coded and decoded is what it was, or as near as it is to be; and what is no payload does no harm.
+//! Encoding and decoding: lossless or within tolerance; invalid payloads do no harm.
 #![expect(clippy::unwrap_used, reason = "what a coder refuses to code here is a failure")]
 
 use tautline_codec::{
@@ -21,7 +21,7 @@ fn stream(coder: Codec, sample: SampleFormat, channels: Channels, packet: i64) -
     }
 }
 
-/// A tone and a sweep for each channel, and a little noise: no delay of it is like another.
+/// A tone and a sweep per channel, with a little noise: every delay is distinguishable.
 fn music(frames: usize, channels: usize) -> Vec<f32> {
     let mut random = fastrand::Rng::with_seed(7);
     let sample = |at: usize| {
@@ -34,14 +34,12 @@ fn music(frames: usize, channels: usize) -> Vec<f32> {
     (0..frames * channels).map(sample).collect()
 }
 
-/// These samples, each rounded to one that the format has: the others are dithered.
 fn rounded(sample: SampleFormat, samples: &[f32]) -> Vec<f32> {
     let mut rounded = vec![0.0; samples.len()];
     format::decode(sample, &whole(sample, samples), &mut rounded);
     rounded
 }
 
-/// The numbers that a format has for these samples.
 fn whole(sample: SampleFormat, samples: &[f32]) -> Vec<u8> {
     let mut bytes = vec![0; samples.len() * sample.bytes()];
     format::encode(sample, samples, &mut bytes);
@@ -79,7 +77,7 @@ fn without_loss_every_number_comes_back_whatever_the_sound() {
     }
 }
 
-/// What comes of one packet of these, and that it is what it was.
+/// Encodes one packet, checks that it decodes exactly, and returns it.
 fn exactly(sample: SampleFormat, channels: Channels, sound: &[f32]) -> Vec<u8> {
     let sound = &rounded(sample, sound);
     let mut room = [0; 1 << 14];
@@ -101,7 +99,7 @@ fn two_channels_that_are_alike_are_little_longer_than_one_and_two_that_are_not_n
     for sample in [SampleFormat::L16, SampleFormat::L24] {
         let bytes = |channels, sound: &[f32]| exactly(sample, channels, sound).len();
         let one = bytes(Channels::MONO, &noise);
-        // The difference has a bit more than samples have, from the first one on.
+        // The difference needs one more bit than a sample, from the first one on.
         let alike = bytes(Channels::STEREO, &both(&mut |one| one + 1.5));
         assert!(alike < one + 480 / 4, "{alike} of {one} bytes");
         let mut random = fastrand::Rng::with_seed(6);
@@ -146,7 +144,6 @@ fn music_is_shorter_without_loss_and_silence_is_next_to_nothing() {
     assert!(silence <= 4 + 60, "{silence} bytes");
 }
 
-/// What comes out of a coder and a decoder of so many packets.
 fn by_opus(opus: Opus, channels: Channels, packet: usize, sound: &[f32]) -> Vec<f32> {
     let encoder = OpusEncoder::new(opus, channels).expect("libopus codes it");
     decoded((encoder, opus), channels, packet, sound)
@@ -157,7 +154,6 @@ fn payload_bytes(opus: Opus, packet: usize) -> usize {
     Codec::Opus(opus).payload_bytes((Channels::MONO, packet), 0)
 }
 
-/// The decoded sound of packets of one encoder.
 fn decoded(
     (mut encoder, opus): (OpusEncoder, Opus),
     channels: Channels,
@@ -178,7 +174,8 @@ fn decoded(
     heard
 }
 
-/// How far below `sound` the difference is that is least of all delays up to `most` frames, in dB, and that delay.
+/// Delay of up to `most` frames with the smallest difference, and that difference relative to
+/// `sound` in dB.
 fn best_delay(sound: &[f32], heard: &[f32], channels: usize, most: usize) -> (usize, f32) {
     let error = |delay: usize| {
         let (from, until) = (4800 * channels, sound.len() - most * channels);
@@ -198,7 +195,7 @@ fn opus_delays_by_what_its_coder_says_and_gives_the_sound_back() {
     let (music_packets, voice_packets) = (&[120, 240, 480, 960][..], &[480, 960][..]);
     for (tuning, packets, most) in [
         (OpusTuning::Music, music_packets, [-36.0, -20.0]),
-        // Speech is coded at 16 kHz, and its waveform is kept coarsely.
+        // Speech is coded at 16 kHz, with a coarse waveform.
         (OpusTuning::Voice, voice_packets, [-15.0, -20.0]),
     ] {
         for (channels, most) in [Channels::MONO, Channels::STEREO].into_iter().zip(most) {
@@ -212,9 +209,10 @@ fn opus_delays_by_what_its_coder_says_and_gives_the_sound_back() {
                     Codec::Opus(opus).delay().count(),
                     "{tuning:?}"
                 );
-                // Without copies (in-band FEC): see the next test.
+                // Without in-band FEC; the next test covers it.
                 encoder.expect_loss(0);
-                // A speaker is in the middle: of two that differ, the waveforms are not kept.
+                // Both channels are equal, since the waveforms of different channels are not
+                // preserved.
                 let sound = match tuning {
                     OpusTuning::Music => music(48_000, count),
                     OpusTuning::Voice => in_the_middle(&music(48_000, 1), count),
@@ -229,21 +227,21 @@ fn opus_delays_by_what_its_coder_says_and_gives_the_sound_back() {
     }
 }
 
-/// One channel in each of `count`.
 fn in_the_middle(mono: &[f32], count: usize) -> Vec<f32> {
     mono.iter().flat_map(|sample| core::iter::repeat_n(*sample, count)).collect()
 }
 
-/// Copies take their bits from the packet that carries them, as all packets have one size. Syllables leave enough bits.
-/// The sweep of `music` does not: libopus then codes frames without a residual ("Clear all pulses" in
-/// silk/float/encode_frame_FLP.c), and their error is between -1 and -16 dB in 1.3.1 and in 1.5.2, whatever the noise.
+/// FEC copies take bits from the packet that carries them, since all packets have the same size.
+/// Syllables leave enough bits. The sweep of `music` does not: libopus then codes frames without a
+/// residual ("Clear all pulses" in silk/float/encode_frame_FLP.c). Their error is -1 to -16 dB in
+/// 1.3.1 and 1.5.2, whatever the noise.
 #[test]
 fn copies_neither_delay_speech_nor_spoil_it() {
     for channels in [Channels::MONO, Channels::STEREO] {
         let count = channels.count();
         let opus = Opus { bitrate: 64_000 * count as u32, tuning: OpusTuning::Voice };
         for packet in [480, 960] {
-            // Its delay is unambiguous; syllables repeat their waveform.
+            // The sweep has an unambiguous delay; syllables repeat their waveform.
             let sweep = in_the_middle(&music(48_000, 1), count);
             let heard = by_opus(opus, channels, packet, &sweep);
             let (delay, error) = best_delay(&sweep, &heard, count, 480);
@@ -251,7 +249,7 @@ fn copies_neither_delay_speech_nor_spoil_it() {
             assert!(off <= 4, "{count} {packet}: {delay} frames, {error} dB");
             let spoken = in_the_middle(&syllables(48_000), count);
             let heard = by_opus(opus, channels, packet, &spoken);
-            // The waveform is kept, 2 frames earlier than announced.
+            // The waveform is preserved, 2 frames earlier than announced.
             let late = (Codec::Opus(opus).delay().as_len() - 2) * count;
             let from = 4800 * count..spoken.len() - late;
             let error = apart(&spoken[from.clone()], &heard[from.start + late..]);
@@ -260,7 +258,8 @@ fn copies_neither_delay_speech_nor_spoil_it() {
     }
 }
 
-/// A sound that libopus takes for a voice: a tone with one overtone and a little noise, eight syllables a second.
+/// A signal that libopus classifies as voice: a tone with one overtone and a little noise, eight
+/// syllables per second.
 fn syllables(frames: usize) -> Vec<f32> {
     let mut random = fastrand::Rng::with_seed(7);
     let sample = |at: usize| {
@@ -271,7 +270,7 @@ fn syllables(frames: usize) -> Vec<f32> {
     (0..frames).map(sample).collect()
 }
 
-/// The power of the difference, of that of `wanted`, in dB.
+/// Power of the difference relative to `wanted`, in dB.
 fn apart(wanted: &[f32], heard: &[f32]) -> f32 {
     let power = |all: &mut dyn Iterator<Item = f32>| all.map(|x| x * x).sum::<f32>();
     let error = power(&mut wanted.iter().zip(heard).map(|(a, b)| a - b));
@@ -316,7 +315,8 @@ fn what_the_next_packet_carries_of_a_lost_one_is_heard_and_music_is_concealed() 
         let [with, without] = [recovered, concealed].map(|heard| apart(&original, &heard));
         nearer += usize::from(with < without - 3.0);
     }
-    // Not all are carried, and coarsely: a copy may be as far from the packet as what is concealed.
+    // Not all packets are copied, and copies are coarse: one may be as far from the original as
+    // concealment.
     assert!(carried >= 20 && nearer * 10 > carried * 8, "{nearer} of {carried} are nearer");
     let mut out = [0.0; 960];
     let music = packets(Opus::usual(OpusTuning::Music, mono));
@@ -326,7 +326,7 @@ fn what_the_next_packet_carries_of_a_lost_one_is_heard_and_music_is_concealed() 
     assert!(!decoder.conceal(&mut out[..100]), "of no whole steps there is nothing");
 }
 
-/// Harmonics of a pitch that glides: libopus takes it for a voice, and gives it redundancy.
+/// Harmonics of a gliding pitch: libopus classifies it as voice and adds redundancy.
 #[cfg(feature = "bundled")]
 fn gliding_voice(frames: usize) -> Vec<f32> {
     let mut phase = 0.0_f32;
@@ -356,7 +356,6 @@ fn lost_speech_is_decoded_from_deep_redundancy() {
         assert_eq!(bytes, payload_bytes(opus, PACKET), "packet {at}");
         let payload = &room[..bytes];
         assert_eq!(Codec::OPUS.frames(payload), Some(Frames::from_len(PACKET)));
-        // Two of four packets are lost.
         if at % 4 < 2 {
             decoder.decode(payload, &mut out).unwrap();
         } else if at % 4 == 3 {
@@ -397,7 +396,7 @@ fn opus_goes_to_other_bits_within_its_sound_without_a_break() {
     let moved = heard_in(&|at| if at % 40 < 20 { 256_000 } else { 96_000 });
     let steady = heard_in(&|_| 96_000);
     let delay = 2 * Codec::Opus(usual).delay().as_len();
-    // Around each change it is no further from what it was than it is in the fewer bits throughout.
+    // Around each change, the error is at most 3 dB above that at the lower bit rate throughout.
     for change in (20..190).step_by(20) {
         let around = (change - 2) * PACKET * 2..(change + 3) * PACKET * 2;
         let late = around.start + delay..around.end + delay;
@@ -463,9 +462,10 @@ fn after_a_reset_packets_are_coded_and_decoded_as_at_the_beginning() {
 
 #[test]
 fn only_a_packet_of_one_frame_of_speech_that_says_so_is_asked_for_the_one_before() {
-    // RFC 6716 §3.1: configurations 8 to 11 are speech of 10, 20, 40 and 60 ms; bit 2 is stereo, bits 0 and 1 count frames.
+    // RFC 6716 §3.1: configurations 8 to 11 are speech of 10, 20, 40 and 60 ms; bit 2 is stereo,
+    // bits 0 and 1 count frames.
     let (speech, stereo, celt) = (9 << 3, 1 << 2, 31 << 3);
-    // §4.2.3: a bit for whether there is a voice and one for what is carried of the packet before, of either channel.
+    // §4.2.3: per channel, one bit for voice activity and one for a copy of the previous packet.
     let (mid, side) = (0x40, 0x10);
     for (head, flags, carries) in [
         (speech, mid, true),
@@ -474,7 +474,7 @@ fn only_a_packet_of_one_frame_of_speech_that_says_so_is_asked_for_the_one_before
         (speech | stereo, side, true),
         (speech | stereo, mid, true),
         (speech | stereo, !(mid | side), false),
-        // Two frames, of 10 ms each.
+        // Two frames of 10 ms.
         (8 << 3 | 1, mid, false),
         (celt, mid, false),
     ] {
@@ -522,7 +522,7 @@ fn what_is_cut_changed_or_random_does_no_harm() {
             };
             let out = &mut out[..stereo.samples_in(frames)];
             let is_taken = decoder.decode(&payload, out).is_ok();
-            // Opus fills a packet that is too short with what costs no bits (RFC 6716 §4.1.2).
+            // Opus fills a packet that is too short with zero-cost symbols (RFC 6716 §4.1.2).
             assert!(!(is_cut && is_taken && coder == Codec::Lossless), "cut to {}", payload.len());
             taken += usize::from(is_taken);
             decoder.recover(&payload, Frames::ZERO, out);

@@ -1,4 +1,4 @@
-//! Under test: sender and receiver of a stream whose coding changes, by ear: energy above 12 kHz is a click.
+//! Coding changes within a stream, from sender to receiver. Energy above 12 kHz indicates a click.
 #![expect(clippy::unwrap_used, reason = "an encoder that is missing here is a failure")]
 
 use core::f64::consts::TAU;
@@ -28,7 +28,7 @@ fn tone(frame: i64) -> f32 {
     (TAU * 440.0 * frame as f64 / 48_000.0).sin() as f32
 }
 
-/// What is heard of a tone at full scale whose coding changes after `before` frames.
+/// Plays a full-scale tone whose coding changes after `before` frames.
 fn heard([from, to]: [(Coding, i64); 2], before: i64) -> Vec<f32> {
     let format = |(coding, packet): (Coding, i64)| StreamFormat {
         rate: RATE,
@@ -77,7 +77,7 @@ fn heard([from, to]: [(Coding, i64); 2], before: i64) -> Vec<f32> {
     sound
 }
 
-/// Energy above 12 kHz relative to a sine at full scale, in dB: of each window of 512 frames.
+/// Energy above 12 kHz per window of 512 frames, in dB relative to a full-scale sine.
 fn treble(sound: &[f32]) -> Vec<f64> {
     let window = |at: usize| 0.5 - 0.5 * (TAU * at as f64 / 512.0).cos();
     let full: f64 = (0..512).map(|at| window(at).powi(2) / 2.0).sum();
@@ -105,7 +105,6 @@ fn change_of_coding_is_no_click() {
     ];
     for (name, codings, most) in cases {
         let mut worst = f64::NEG_INFINITY;
-        // At different phases of the tone.
         for before in [24_000, 24_960, 25_920, 26_880, 27_840] {
             let sound = heard(codings, before);
             let around = before as usize + 1_440..before as usize + 5_760;

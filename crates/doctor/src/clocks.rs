@@ -1,4 +1,4 @@
-//! Whether time is read quickly, timers are fine, and clocks of several machines agree.
+//! Clocks: cost of reading time, timer resolution, and synchronization between machines.
 
 use tautline_io::clock::disciplined::{HardwareClock, KernelClock};
 use tautline_io::clock::ptp4l::Ptp4l;
@@ -11,8 +11,8 @@ use tautline_proto::wire::ptp::{Domain, PortState, PtpState};
 use crate::Verdict::{Spoils, Unknown, Warns};
 use crate::{Finding, Machine};
 
-/// Those that are no register of the processor: each reading goes over a bus, at a microsecond or
-/// more, and into the kernel.
+/// Clock sources outside the processor: each reading takes a bus access of 1 µs or more, and a
+/// system call.
 const SLOW: [&str; 2] = ["hpet", "acpi_pm"];
 
 pub(crate) fn clocksource(machine: &Machine) -> Option<Finding> {
@@ -112,13 +112,13 @@ pub(crate) fn tai(kernel: KernelClock) -> Finding {
     Finding::new(Warns, what, why).mend(mend)
 }
 
-/// `ptp4l` is waited for so long: some of a machine's worst moments, and no time for who reads this.
+/// Timeout for `ptp4l`: longer than some of a machine's worst delays, and short for the user.
 const ANSWERS: Span = Span::from_millis(200);
 
-/// What linuxptp says of itself, where it runs: nothing where it does not answer.
+/// Requests the state of linuxptp. `None` if it does not run, `Some(None)` if it does not answer.
 pub(crate) fn ask_ptp4l() -> Option<Option<(PtpState, Domain)>> {
     let mut daemon = Ptp4l::find(true)?;
-    // Where its own domain is not known, some are tried at first and the others next.
+    // If its domain is unknown, the first attempt tries some domains and the second other ones.
     let answered = (0..2).find_map(|_| {
         daemon.ask().ok()?;
         daemon.wait(ANSWERS)

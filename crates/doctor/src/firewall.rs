@@ -1,5 +1,3 @@
-//! Whether a firewall keeps packets out.
-
 use tautline_api::call::CALL_PORT;
 
 use crate::Verdict::{Fine, Spoils, Unknown, Warns};
@@ -13,45 +11,43 @@ use nft::{ACCEPTED, AwaitedPacket, Chain, REFUSED, fates};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Awaited {
-    /// Name and number, as rules have them.
+    /// Name and number, as used in rules.
     pub protocol: [&'static str; 2],
-    /// The ports of RTP and RTCP, or twice the only one.
+    /// RTP and RTCP ports; equal if there is only one.
     pub ports: [u16; 2],
-    /// By IPv6 or not; `None` for both, of which most use IPv4.
+    /// IP version; `None` for both.
     pub v6: Option<bool>,
 }
 
-/// Where `taut`'s examples receive.
+/// Ports in `taut`'s examples.
 pub const USUAL: Awaited = Awaited { protocol: ["udp", "17"], ports: [5004, 5005], v6: None };
-/// Where `taut serve` is called, and receives the sound of the first caller.
+/// Ports of `taut serve`: calls, and the sound of the first caller.
 const CALLED: [Awaited; 2] = [
     Awaited { protocol: ["tcp", "6"], ports: [CALL_PORT; 2], ..USUAL },
     Awaited { ports: [CALL_PORT; 2], ..USUAL },
 ];
 
 pub enum Rules {
-    /// As `nft list ruleset` writes them.
+    /// Output of `nft list ruleset`.
     Nft(String),
     Iptables(String),
-    /// Only root may see them.
     Hidden,
-    /// There is no program to ask, or it fails.
+    /// No program to list rules, or it fails.
     NoProgram,
-    /// There are none, as this kernel has no firewall.
     NoFirewall,
 }
 
-/// The ports that commands use by default: those of streams, and those of calls where they are kept out.
+/// Checks the default ports of streams, and those of calls if they are blocked.
 pub(crate) fn check(rules: &Rules) -> Vec<Finding> {
     let mut found = vec![judge(rules, USUAL)];
     let calls = CALLED.map(|awaited| judge(rules, awaited));
-    // What cannot be read is reported once.
+    // Unreadable rules are reported only once.
     let shut = calls.into_iter().filter(|call| !matches!(call.verdict, Fine | Unknown));
     found.extend(shut.map(|call| Finding { verdict: Warns, ..call }));
     found
 }
 
-/// What of this machine's firewall may keep out what a receiver waits for, in a sentence with the mend.
+/// Returns a sentence with the fix if this machine's firewall may block the awaited packets.
 pub fn keeps_out(awaited: &[Awaited]) -> Option<String> {
     let machine = Machine::system();
     let rules = read(&machine);
@@ -68,7 +64,7 @@ pub fn keeps_out(awaited: &[Awaited]) -> Option<String> {
     }
     match rules {
         Rules::Hidden => Some("a firewall may drop it: `sudo taut doctor` looks".into()),
-        // Nothing says that there is one.
+        // There is no evidence of a firewall.
         Rules::NoProgram => None,
         _ => {
             let is_doubted = found.iter().any(|found| found.verdict == Unknown);
@@ -81,14 +77,15 @@ pub(crate) fn read(machine: &Machine) -> Rules {
     if !machine.is_root() {
         return Rules::Hidden;
     }
-    // nft shows what iptables makes too, unless that is the old one, which the kernel lists here.
+    // nft also shows rules of iptables, except those of legacy iptables, which the kernel lists
+    // here.
     let old = machine.read("proc/net/ip_tables_names").is_some_and(|names| !names.is_empty());
     let nft = run("nft", &["list", "ruleset"]);
     let iptables = || run("iptables-save", &[]).ok().map(Rules::Iptables);
     match nft {
         _ if old => iptables().unwrap_or(Rules::NoProgram),
         Ok(rules) => Rules::Nft(rules),
-        // The kernel was built without, or did not load, the netlink of netfilter.
+        // The kernel has no netfilter netlink, or has not loaded it.
         Err(said) if said.contains("Protocol not supported") => Rules::NoFirewall,
         Err(_) => iptables().unwrap_or(Rules::NoProgram),
     }
@@ -128,7 +125,8 @@ pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
     }
 }
 
-/// Every chain that the kernel sends a packet to may refuse it, of IPv4 first, which most use.
+/// Any chain that the kernel sends a packet to may refuse it. IPv4 is checked first, as it is more
+/// common.
 fn judge_chains(
     chains: &[Chain<'_>],
     look: &str,

@@ -1,19 +1,18 @@
-//! Where the interrupts of sound and network arrive, and who may hold them up.
+//! Interrupts of sound and network: cores and thread priorities.
 
 use crate::Verdict::Warns;
 use crate::network::Interface;
 use crate::{Finding, Machine};
 
-/// Above this runs nothing of taut's but what watches for stalls: `--scheduler fifo:70`.
+/// Maximum priority of taut's threads, except the stall monitor: `--scheduler fifo:70`.
 const OURS: u32 = 70;
 const FIFO: u32 = 1;
 
-/// A process of this machine, by `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Process {
     id: u32,
     pub(crate) name: String,
-    /// Of real time; 0 for others.
+    /// Real-time priority; 0 for other policies.
     priority: u32,
     policy: u32,
 }
@@ -22,10 +21,10 @@ pub(crate) fn processes(machine: &Machine) -> Vec<Process> {
     let ids = machine.list("proc").into_iter().filter_map(|name| name.parse().ok());
     let process = |id: u32| {
         let stat = machine.read(&format!("proc/{id}/stat"))?;
-        // The name stands in parentheses and may hold some itself.
+        // The name is in parentheses and may contain some.
         let (before, after) = stat.rsplit_once(')')?;
         let name = before.split_once('(')?.1.to_owned();
-        // Fields 40 and 41 (proc_pid_stat(5)); the third is the first after the name.
+        // Fields 40 and 41 of proc_pid_stat(5); the name is the second.
         let field = |number: usize| after.split_whitespace().nth(number - 3)?.parse().ok();
         Some(Process { id, name, priority: field(40)?, policy: field(41)? })
     };
@@ -35,10 +34,10 @@ pub(crate) fn processes(machine: &Machine) -> Vec<Process> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Interrupt {
     number: u32,
-    /// What it is for: an interface, or a driver of sound.
+    /// Interface or sound driver that it serves.
     of: String,
     sharers: Vec<String>,
-    /// The cores that take it, or that may, as `0-3`; empty if the kernel does not say.
+    /// Cores that handle it, or may, as in `0-3`; empty if unknown.
     cores: String,
 }
 
@@ -118,7 +117,7 @@ fn places(interrupts: &[Interrupt]) -> Vec<String> {
     all.into_iter().map(place).collect()
 }
 
-/// `0-3,8` as the kernel writes it.
+/// Parses a list of cores, as in `0-3,8`.
 fn listed(text: &str) -> Vec<u32> {
     let range = |part: &str| {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
@@ -127,12 +126,12 @@ fn listed(text: &str) -> Vec<u32> {
     text.split(',').filter_map(range).flatten().collect()
 }
 
-/// Whether interrupts of the network arrive at the right cores: they are many, and what they hold up is sound.
+/// Checks that network interrupts do not delay sound: they are frequent.
 pub(crate) fn cores(machine: &Machine, interrupts: &[Interrupt]) -> Vec<Finding> {
     let read = |file: &str| {
         listed(&machine.read(&format!("sys/devices/system/cpu/{file}")).unwrap_or_default())
     };
-    // The scheduler leaves isolated cores alone (`isolcpus=`).
+    // The scheduler does not use isolated cores (`isolcpus=`).
     let (online, isolated) = (read("online"), read("isolated"));
     let (sound, network): (Vec<_>, Vec<_>) =
         interrupts.iter().partition(|interrupt| is_of_sound(&interrupt.of));
@@ -190,7 +189,7 @@ fn moved(which: &[&Interrupt], taken: &[u32], online: &[u32], isolated: &[u32]) 
     Some(format!("echo {free} | sudo tee /proc/irq/{numbers}/smp_affinity_list"))
 }
 
-/// Where interrupts are threads, as under PREEMPT_RT, their priority counts.
+/// Checks the priorities of threaded interrupts, as with PREEMPT_RT.
 pub(crate) fn threads(interrupts: &[Interrupt], processes: &[Process]) -> Option<Finding> {
     let threads = interrupts.iter().filter_map(|interrupt| {
         let begins = format!("irq/{}-", interrupt.number);
@@ -231,7 +230,6 @@ mod tests {
         }
     }
 
-    /// With a line of its own.
     fn interrupt(number: u32, of: &str, cores: &str) -> Interrupt {
         let sharers = vec![of.to_owned()];
         Interrupt { number, of: of.to_owned(), sharers, cores: cores.to_owned() }
@@ -340,7 +338,7 @@ mod tests {
         let found = cores(&machine, &network);
         snapshot!(found[0].what);
         snapshot!("mend", found[0].mend.as_ref().unwrap());
-        // A card's may have been put there by hand.
+        // The user may have moved a card's interrupt there on purpose.
         assert!(cores(&machine, &[interrupt(16, CARD, "3")]).is_empty());
         assert!(cores(&machine, &[interrupt(128, "eth0", "0-3")]).is_empty());
     }

@@ -1,4 +1,4 @@
-//! What the kernel offers: threads that run as soon as they are due, and plugins that are confined.
+//! Kernel features: preemption, and confinement of plugins.
 
 use std::process::{Command, Stdio};
 
@@ -8,10 +8,9 @@ use tautline_proto::time::Span;
 use crate::Verdict::{Unknown, Warns};
 use crate::{Finding, Machine};
 
-/// Below this only a kernel that can be interrupted everywhere keeps its word: others have sections
-/// of up to a millisecond in drivers.
+/// Lower latencies need a fully preemptible kernel: other kernels have driver sections of up to 1
+/// ms.
 const NEEDS_RT: Span = Span::from_millis(2);
-/// Debian's word for the processor.
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") {
     "arm64"
 } else if cfg!(target_arch = "arm") {
@@ -20,7 +19,7 @@ const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") {
     "amd64"
 };
 
-/// When the kernel leaves its own work for a thread that is due.
+/// Whether a due thread preempts the kernel's own work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Preemption {
     RealTime,
@@ -34,7 +33,8 @@ pub(crate) fn release(machine: &Machine) -> String {
     machine.read("proc/sys/kernel/osrelease").unwrap_or_default()
 }
 
-/// The options of the kernel's build, as a file beside it or the kernel itself has them; empty if neither does.
+/// Build options of the kernel, from the file in `/boot` or from the kernel itself; empty without
+/// either.
 pub(crate) fn config(machine: &Machine) -> String {
     let beside = machine.read(&format!("boot/config-{}", release(machine)));
     let own = || {

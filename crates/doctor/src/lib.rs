@@ -1,7 +1,7 @@
-//! Checks of this machine: what would spoil sound at a given latency, and how to fix it.
+//! Checks of this machine: problems for sound at a given latency, with fixes.
 //!
-//! [`examine`] lists the checks in order. A check reads the kernel's files through `Machine`, or gets what it judges as
-//! arguments, and returns findings.
+//! [`examine`] runs the checks in order. A check reads kernel files via `Machine`, or gets its
+//! input as arguments, and returns findings.
 #![forbid(unsafe_code)]
 
 mod clocks;
@@ -33,9 +33,9 @@ use machine::Machine;
 pub enum Verdict {
     Fine,
     Unknown,
-    /// It costs safety: sound is whole while nothing else goes wrong.
+    /// Reduces the safety margin: sound is complete unless another problem occurs.
     Warns,
-    /// At this latency sound will be missed.
+    /// At this latency sound will be lost.
     Spoils,
 }
 
@@ -47,7 +47,8 @@ pub struct Finding {
     pub what: String,
     /// Why it matters; `None` only if the verdict is `Fine`.
     pub why: Option<String>,
-    /// At most one of these: a shell command that fixes it, that shows more of it, or that improves what is fine.
+    /// Shell command that fixes it, shows details, or improves a good state; at most one of the
+    /// three is set.
     pub mend: Option<String>,
     pub look: Option<String>,
     pub better: Option<String>,
@@ -79,7 +80,7 @@ impl Finding {
         Self { look: Some(command.into()), ..self }
     }
 
-    /// Root needs no `sudo`, and may lack it.
+    /// Removes `sudo`, which root does not need and may not have.
     fn without_sudo(mut self) -> Self {
         for command in [&mut self.mend, &mut self.look, &mut self.better].into_iter().flatten() {
             *command = command.replace("sudo ", "");
@@ -99,7 +100,7 @@ pub struct Requirements {
     pub format: StreamFormat,
 }
 
-/// The report of `taut doctor`; scripts rely on its JSON names.
+/// Report of `taut doctor`; scripts rely on its JSON names.
 #[derive(Debug, Serialize)]
 pub struct Report {
     schema: u32,
@@ -134,13 +135,14 @@ impl Report {
         self.counts.spoils
     }
 
-    /// A line per finding: what, why and the command. `wrap` breaks a text into lines that hang below the end of its
-    /// first argument; commands then have lines of their own and stay whole, so that they can be copied.
+    /// One line per finding: state, reason, command. `wrap` breaks a text into lines that are
+    /// indented by its first argument. Commands then get lines of their own and stay unbroken, for
+    /// copying.
     pub fn text(&self, wrap: Option<fn(&str, &str) -> String>) -> String {
         let mut text = String::new();
         for finding in &self.findings {
             let Finding { check, verdict, what, why, .. } = finding;
-            // Capitals catch the eye.
+            // Capitals draw attention.
             let mark = match verdict {
                 Verdict::Fine => "ok      ",
                 Verdict::Unknown => "?       ",
@@ -167,8 +169,7 @@ impl Report {
     }
 }
 
-/// Runs every check, in the order in which a reader fixes: most important first. Takes a second, in which it watches
-/// for stalls.
+/// Runs every check, most important first. Takes a second, since it watches for stalls.
 pub fn examine(asked: &Requirements) -> Report {
     let machine = &Machine::system();
     let Requirements { latency, ref format } = *asked;
@@ -245,7 +246,6 @@ mod tests {
 
     use super::*;
 
-    /// Stereo packets of a millisecond, to be heard within so many milliseconds.
     pub(crate) fn asked(millis: i64) -> Requirements {
         let format = StreamFormat {
             coder: None,

@@ -1,11 +1,11 @@
-//! What the machine reports of itself: files of the kernel, and programs that know more.
+//! State of the machine, from kernel files and from programs.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::str::FromStr;
 
-/// The kernel's files, below a folder that tests replace. Paths begin without a slash.
+/// Kernel files below a root folder that tests replace. Paths have no leading slash.
 #[derive(Debug)]
 pub(crate) struct Machine {
     root: PathBuf,
@@ -22,7 +22,7 @@ impl Machine {
         }
     }
 
-    /// The text of a file, without the space around it; `None` if it is missing or not readable.
+    /// Text of a file without surrounding whitespace; `None` if it cannot be read.
     pub(crate) fn read(&self, path: &str) -> Option<String> {
         let text = fs::read(self.path(path)).ok()?;
         Some(String::from_utf8_lossy(&text).trim().to_owned())
@@ -54,13 +54,13 @@ impl Machine {
         Some(status.lines().find_map(|line| line.strip_prefix(field))?.trim().to_owned())
     }
 
-    /// Whether the effective user, the second figure, is root.
+    /// The effective user id is the second number.
     pub(crate) fn is_root(&self) -> bool {
         let users = self.own_status("Uid:").unwrap_or_default();
         users.split_whitespace().nth(1) == Some("0")
     }
 
-    /// Whether a hypervisor runs this machine: a flag of its processor, or a device tree.
+    /// Whether this is a virtual machine, according to a processor flag or the device tree.
     pub(crate) fn is_virtual(&self) -> bool {
         let processor = self.read("proc/cpuinfo").unwrap_or_default();
         let flags = processor.lines().find(|line| line.starts_with("flags"));
@@ -78,8 +78,8 @@ impl Machine {
     }
 }
 
-/// The output of a program, or its error output if it fails. An ordinary user's path may lack the administrator's
-/// folders.
+/// Runs a program and returns its output, or its error output if it fails. Also searches the
+/// administrator's folders, which a user's path may not include.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     let folders = ["", "/usr/sbin/", "/sbin/"];
     let output = folders.iter().find_map(|folder| {
@@ -101,7 +101,6 @@ mod tests {
     use super::*;
 
     impl Machine {
-        /// A machine made of files: paths and their texts.
         pub(crate) fn of<P: AsRef<str>>(files: &[(P, &str)]) -> Self {
             let folder = TempDir::with_prefix("taut-doctor-").unwrap();
             for (path, text) in files {

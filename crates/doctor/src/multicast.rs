@@ -1,10 +1,8 @@
-//! Whether groups can be sent to and heard.
-
 use crate::Verdict::Warns;
 use crate::{Finding, Machine};
 
-/// Whether a group has a way out without `?iface=`. Figures are in hexadecimal, in the order of the
-/// network as a little-endian machine reads it.
+/// Checks for a multicast route without `?iface=`. The kernel's numbers are hexadecimal, in network
+/// byte order read by a little-endian machine.
 pub(crate) fn route(machine: &Machine, names: &[&str]) -> Finding {
     let routes = machine.read("proc/net/route").unwrap_or_default();
     let group = u32::from_ne_bytes([224, 0, 0, 1]);
@@ -30,7 +28,7 @@ pub(crate) fn igmp(machine: &Machine, name: &str) -> Option<Finding> {
         let is_known = before.split_whitespace().nth(1) == Some(name);
         is_known.then(|| after.split_whitespace().nth(1).unwrap_or(""))
     })?;
-    // 0 if nobody set a version.
+    // 0 means no forced version.
     let forced = ["all", name].map(|which| {
         let path = format!("proc/sys/net/ipv4/conf/{which}/force_igmp_version");
         machine.number::<u32>(&path).unwrap_or(0)
@@ -57,7 +55,7 @@ pub(crate) fn igmp(machine: &Machine, name: &str) -> Option<Finding> {
     Some(Finding::new(Warns, what, why).mend(mend))
 }
 
-/// By the greater `rp_filter` of an interface's own and that of all (ip-sysctl).
+/// The maximum of the interface's `rp_filter` and that of `all` applies (ip-sysctl).
 pub(crate) fn reverse_path(machine: &Machine, names: &[&str]) -> Option<Finding> {
     const STRICT: u32 = 1;
     if names.len() < 2 {

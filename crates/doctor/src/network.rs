@@ -1,4 +1,4 @@
-//! How packets leave and arrive: interfaces, their queues, and how they gather packets.
+//! Network interfaces: queues, packet size and interrupt moderation.
 
 use tautline_engine::plan::pacing::{PacingMode, heeded};
 use tautline_io::network::ethtool::Moderation;
@@ -25,7 +25,7 @@ impl Interface {
     }
 }
 
-/// Of an interface (linux/if.h).
+/// Interface flags (linux/if.h).
 const UP: u32 = 0x1;
 const LOOPBACK: u32 = 0x8;
 
@@ -36,12 +36,12 @@ pub(crate) fn interfaces(machine: &Machine) -> Vec<Interface> {
         let flags = machine.read(&file("flags"))?;
         let flags = u32::from_str_radix(flags.trim_start_matches("0x"), 16).ok()?;
         let is_down = machine.read(&file("operstate")).as_deref() == Some("down");
-        // A virtual port of a bridge, such as a container's: the bridge speaks for it.
+        // A virtual bridge port, such as a container's: the bridge itself is checked.
         let is_port = machine.has(&file("brport")) && !machine.has(&file("device"));
         if flags & UP == 0 || flags & LOOPBACK != 0 || is_down || is_port {
             return None;
         }
-        // A virtio device has its interrupts one folder up, with its PCI function.
+        // A virtio device has its interrupts one folder up, at its PCI function.
         let folders = ["device/msi_irqs", "device/../msi_irqs"];
         let interrupts = folders.map(|folder| machine.list(&file(folder)));
         let interrupts = interrupts.into_iter().find(|found| !found.is_empty()).unwrap_or_default();
@@ -56,8 +56,8 @@ pub(crate) fn interfaces(machine: &Machine) -> Vec<Interface> {
     used.collect()
 }
 
-/// The queue disciplines that [`fairest`] and others advise, but that this kernel is known to lack: neither loaded, nor
-/// built in, nor there to be loaded. Empty if nothing tells what it has.
+/// Queue disciplines that [`fairest`] and other fixes use, but that are missing in this kernel: not
+/// loaded, built in, or available as a module. Empty if the available modules are unknown.
 pub(crate) fn lacking(machine: &Machine) -> Vec<&'static str> {
     let release = kernel::release(machine);
     let list = |name: &str| machine.read(&format!("lib/modules/{release}/{name}"));
@@ -88,7 +88,7 @@ pub(crate) fn none() -> Finding {
     Finding::new(Warns, "no network interface is up", why).look("ip -brief link")
 }
 
-/// What Wi-Fi takes to send a packet again, some times over: what `taut lab impair` has as wifi-5ghz.
+/// Time for several Wi-Fi retransmissions, as `wifi-5ghz` in `taut lab impair`.
 const WIRELESS: Span = Span::from_millis(30);
 
 pub(crate) fn wireless(interface: &Interface, latency: Span) -> Option<Finding> {
@@ -118,13 +118,13 @@ pub(crate) fn queue(interface: &Interface, all: &[QueueDiscipline], lacking: &[&
         let finding = Finding::new(Unknown, what, "some queues hold packets back");
         return finding.look(format!("tc qdisc show dev {name}"));
     };
-    // A card with several queues of its own: what matters hangs below.
+    // For a card with several queues, the queue below the root matters.
     let kind = if root == "mq" { of_it(QdiscPlace::Below).next().unwrap_or(root) } else { root };
     let what = format!("{name} has {kind}");
     let to_fair = format!("sudo tc qdisc replace dev {name} root {}", fairest(lacking));
     let bad = |verdict, why: &str| Finding::new(verdict, what.clone(), why).mend(&to_fair);
     match kind {
-        // taut's sockets ask for the first band of pfifo_fast and prio (SO_PRIORITY).
+        // taut's sockets request the first band of pfifo_fast and prio (SO_PRIORITY).
         "fq" | "fq_codel" | "cake" | "noqueue" | "mq" | "mqprio" | "taprio" | "cbs" | "prio"
         | "pfifo_fast" => Finding::fine(what),
         "pfifo" | "bfifo" | "fifo" => {
@@ -144,8 +144,8 @@ pub(crate) fn queue(interface: &Interface, all: &[QueueDiscipline], lacking: &[&
     }
 }
 
-/// The queue that keeps sound waiting least, of those that this kernel has: of `pfifo_fast`, which none lacks, it is the
-/// first band.
+/// Available queue with the shortest delay for sound. Every kernel has `pfifo_fast`, where sound
+/// uses the first band.
 fn fairest(lacking: &[&str]) -> &'static str {
     let fair = ["fq", "fq_codel"].into_iter().find(|one| !lacking.contains(one));
     fair.unwrap_or("pfifo_fast")
@@ -194,7 +194,7 @@ pub(crate) fn pacing(
     Some(Finding { better, ..Finding::fine(what) })
 }
 
-/// ETF for what has the priority of class A, as taut's AVTP does, and a queue that is fair for all else.
+/// ETF for the priority of class A, which taut's AVTP uses, and a fair queue for all other traffic.
 fn etf_below(name: &str, lacking: &[&str]) -> Option<String> {
     if lacking.contains(&"prio") || lacking.contains(&"etf") {
         return None;
@@ -207,7 +207,7 @@ fn etf_below(name: &str, lacking: &[&str]) -> Option<String> {
     ))
 }
 
-/// The same by the card, for cards that can: whether one does nobody tells before it is tried.
+/// ETF in the card's hardware. Whether a card supports it is unknown until tried.
 fn offloaded(name: &str, lacking: &[&str]) -> Option<String> {
     if lacking.contains(&"mqprio") {
         return None;
@@ -219,7 +219,7 @@ fn offloaded(name: &str, lacking: &[&str]) -> Option<String> {
     ))
 }
 
-/// A card that gathers packets for more than this part of the latency costs more than it saves.
+/// Moderation may use at most the latency divided by this.
 const GATHERED_PART: i64 = 20;
 
 pub(crate) fn moderated(interface: &Interface, moderation: &Moderation, latency: Span) -> Finding {
@@ -399,7 +399,7 @@ mod tests {
         );
         assert_eq!(lacks(&[config]), ["fq"]);
         assert!(lacks(&[]).is_empty());
-        // One of two lists is none.
+        // Only one of the two lists exists.
         assert!(lacks(&[("lib/modules/6.1.0-9/modules.dep", "")]).is_empty());
     }
 }

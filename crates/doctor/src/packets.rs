@@ -1,5 +1,3 @@
-//! Whether packets are carried whole, and kept until they are read.
-
 use tautline_io::udp::UdpOptions;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::least_latency;
@@ -14,8 +12,8 @@ use crate::{Finding, Machine, Requirements};
 /// IPv4 and UDP headers (RFC 791 §3.1 without options, RFC 768).
 const HEADERS: usize = 28;
 
-/// Whether any receiver can keep the latency: packets have to be packed, and a card takes two
-/// periods, here as long as a packet.
+/// Checks that a receiver can reach the latency: one packet plus two card periods of the same
+/// length.
 pub(crate) fn floor(asked: &Requirements) -> Finding {
     let StreamFormat { rate, channels, packet: period, .. } = asked.format;
     let device = Settings { rate, channels, period, periods: 2 };
@@ -46,7 +44,7 @@ pub(crate) fn longest(interface: &Interface, format: &StreamFormat) -> Finding {
     }
     let room = mtu.saturating_sub(packet - format.payload_bytes());
     let fits = format.rate.span_of(Frames::from_len(room / format.frame_bytes().max(1)));
-    // Down to what can be typed.
+    // Rounded down to microseconds, which the user can type.
     let fits = Span::from_micros(fits.as_nanos() / 1000);
     let shorter = match fits >= PTIME_RANGE.0 {
         true => format!("--ptime {fits} or less fits"),
@@ -60,14 +58,14 @@ pub(crate) fn longest(interface: &Interface, format: &StreamFormat) -> Finding {
     Finding::new(Warns, what, why).mend(mend)
 }
 
-/// Number of `CAP_NET_ADMIN` (linux/capability.h), with which a socket may exceed the bounds.
+/// Number of `CAP_NET_ADMIN` (linux/capability.h), which allows sockets to exceed the limits.
 const NET_ADMIN: u32 = 12;
 
 pub(crate) fn buffers(machine: &Machine, format: &StreamFormat) -> Finding {
     let packets_per_second = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
     let datagram_bytes = PacketHeads::rtp(true).datagram_bytes(format);
     let options = UdpOptions { datagram_bytes, packets_per_second, ..UdpOptions::default() };
-    // The kernel doubles what is asked for.
+    // The kernel doubles the requested size.
     let wanted = options.buffer_bytes() / 2;
     let bound = |which: &str| machine.number::<usize>(&format!("proc/sys/net/core/{which}"));
     let Some((receive, send)) = bound("rmem_max").zip(bound("wmem_max")) else {

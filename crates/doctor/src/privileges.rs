@@ -1,5 +1,3 @@
-//! Whether threads that keep time may run before all others, and memory may stay in memory.
-
 use tautline_io::thread::limits::{Limit, ResourceLimits};
 use tautline_io::thread::{Granted, Scheduler, spawn};
 use tautline_proto::time::Span;
@@ -8,19 +6,19 @@ use crate::Verdict::{Spoils, Warns};
 use crate::{Finding, Machine};
 
 const ASKED: Scheduler = Scheduler::Fifo(70);
-/// Below this, waiting for the slices of a few other programs (3 ms each, `base_slice_ns` in
-/// sched(7)'s default class) takes all of the latency.
+/// At lower latencies, waiting for time slices of a few other programs takes all of the latency. A
+/// slice is 3 ms (`base_slice_ns`, default class in sched(7)).
 const NEEDS_PRIORITY: Span = Span::from_millis(20);
-/// Microseconds of each second that real-time threads may have; half is more than sound ever takes.
+/// Real-time runtime per second, in microseconds; sound never uses more than this half.
 const ENOUGH_SHARE: i64 = 500_000;
-/// What `pam_limits` reads at the next log-in, and the group that it is for.
+/// Limits that `pam_limits` applies at the next log-in, and membership in their group.
 const GRANT: &str = "printf '@audio - rtprio 99\\n@audio - memlock unlimited\\n' | sudo tee \
     /etc/security/limits.d/90-tautline.conf && sudo usermod -aG audio \"$(id -un)\"";
 
 pub(crate) fn granted() -> Granted {
     match spawn("taut-doctor", ASKED, 0, || ()) {
         Ok((thread, granted)) => {
-            // It does nothing that could panic.
+            // The thread does nothing that could panic.
             let _ = thread.join();
             granted
         }
@@ -70,7 +68,7 @@ pub(crate) fn memory(limits: &ResourceLimits, is_locked: bool, is_root: bool) ->
 }
 
 pub(crate) fn share(machine: &Machine) -> Option<Finding> {
-    // Microseconds of a second; -1 for no bound.
+    // Microseconds per second; -1 for unlimited.
     let share = machine.number("proc/sys/kernel/sched_rt_runtime_us")?;
     let what = match share {
         ..0 => "real-time threads may take all of a core".to_owned(),

@@ -1,4 +1,4 @@
-//! How fast the cores are when a thread wakes, how soon they are awake, and whether they run at all.
+//! Processor: frequency, wake-up times of cores, and stalls.
 
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::stall::{Stall, StallMonitor};
@@ -27,10 +27,10 @@ pub(crate) fn frequency(machine: &Machine) -> Finding {
     }
 }
 
-/// A core that takes more of the latency than this part of it to wake is worth a word.
+/// A warning appears if a core takes longer to wake than the latency divided by this.
 const PART: i64 = 50;
 
-/// By the states of the first core; the others are like it.
+/// Checks the idle states of the first core, which represents all.
 pub(crate) fn idle(machine: &Machine, latency: Span) -> Finding {
     let folder = format!("{CORES}/cpu0/cpuidle");
     let states = machine.list(&folder).into_iter().filter_map(|state| {
@@ -63,11 +63,10 @@ const WATCHED: Span = Span::from_secs(1);
 const BEAT: Span = Span::from_millis(50);
 
 pub(crate) struct Watched {
-    /// Of all cores at once,
     all: Vec<Stall>,
-    /// and of one while others ran.
+    /// Stalls of a core while other cores ran.
     single: Vec<Stall>,
-    /// Whether they are the host's for certain.
+    /// Whether the stalls are certainly the host's.
     is_certain: bool,
 }
 
@@ -132,7 +131,7 @@ pub(crate) fn stalls(watched: &Watched, is_virtual: bool, latency: Span) -> Find
              this tries"
         }
     };
-    // A run whose card's buffer is twice as long as such a stall, and its latency twice that.
+    // Suggests a run with a card buffer of twice such a stall, and twice that as latency.
     let micros = u64::try_from(longest.as_nanos() / 1000).unwrap_or(0);
     let periods = (2 * micros).div_ceil(1000).clamp(2, 64);
     let ridden_out = (2 * periods).next_multiple_of(10) + 10;
@@ -181,7 +180,6 @@ mod tests {
         assert_eq!(idle(&Machine::empty(), Span::from_millis(5)).verdict, Fine);
     }
 
-    /// Of a virtual machine, by a latency of 5 ms.
     fn judged(all: &[i64], single: &[i64], is_certain: bool) -> Finding {
         let from = LocalTime::ZERO;
         let stall = |&millis: &i64| Stall { from, to: from + Span::from_millis(millis) };

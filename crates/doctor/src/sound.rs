@@ -1,4 +1,4 @@
-//! Sound cards and servers: whether they may be used, and what they keep for themselves.
+//! Sound cards and sound servers: access and buffering.
 
 use tautline_audio::pipewire::{Graph, graph};
 use tautline_io::thread::limits::may_use;
@@ -15,7 +15,7 @@ pub(crate) fn server(processes: &[Process], latency: Span) -> Option<Finding> {
     if HAS_PIPEWIRE {
         return graph().map(|graph| pipewire(&graph, latency));
     }
-    // PipeWire's own program may wait for a server that stalls.
+    // Timeout, since `pw-metadata` may wait for a stalled server.
     let listed = run("timeout", &["1", "pw-metadata", "-n", "settings"]).ok();
     match listed.and_then(|listed| Graph::listed(&listed)) {
         Some(graph) => Some(pipewire(&graph, latency)),
@@ -35,14 +35,13 @@ fn unasked(processes: &[Process]) -> Option<Finding> {
 fn pipewire(graph: &Graph, latency: Span) -> Finding {
     let least = graph.forced.unwrap_or(graph.min_quantum);
     let cycle = Span::from_nanos(least.count() * 1_000_000_000 / i64::from(graph.rate.max(1)));
-    // To the microsecond.
     let shown = Span::from_micros(cycle.as_nanos() / 1000);
     let (frames, rate) = (least.count(), graph.rate);
     let how = if graph.forced.is_some() { "forces" } else { "grants" };
     let least_word = if graph.forced.is_some() { "" } else { "at least " };
     let what =
         format!("PipeWire {how} {least_word}{frames} frames per cycle ({shown} at {rate} Hz)");
-    // At either end a buffer is filled or emptied for a cycle.
+    // Each end buffers one cycle.
     let (verdict, why) = if cycle > latency {
         (Spoils, format!("pipewire: takes a cycle at either end, and {latency} is less"))
     } else if cycle.times(2) > latency {
@@ -58,7 +57,7 @@ fn pipewire(graph: &Graph, latency: Span) -> Finding {
     Finding::new(verdict, what, why).mend(mend)
 }
 
-/// The files by which cards are opened, and whether this user may.
+/// Device files of sound cards, and whether this user may open them.
 pub(crate) fn device_files(machine: &Machine) -> Vec<(String, bool)> {
     let names = machine.list("dev/snd").into_iter().filter(|name| name.starts_with("pcm"));
     let file = |name| format!("dev/snd/{name}");
@@ -79,7 +78,7 @@ pub(crate) fn access(files: &[(String, bool)]) -> Option<Finding> {
 }
 
 const USB: &str = "sys/bus/usb/devices";
-/// Of an interface of sound (USB class codes).
+/// USB class code of audio interfaces.
 const AUDIO: &str = "01";
 
 fn usb_cards(machine: &Machine) -> Vec<String> {

@@ -1,6 +1,7 @@
-//! What one block of 64 stereo frames costs in the machines of offload, without I/O: 1.33 ms at 48 kHz.
+//! Cost of offloading a block of 64 stereo frames, without I/O: 1.33 ms at 48 kHz.
 //!
-//! Each case is the steady state: block after block, each answered before the next and played one later.
+//! Each case is the steady state: every block is answered before the next one and played one block
+//! later.
 
 use divan::{Bencher, black_box};
 use tautline_proto::offload::block::{
@@ -52,7 +53,7 @@ fn returns(stand_in: StandIn) -> Returns {
     returns
 }
 
-/// Both ends: handed out, cut, put together, run, cut, put together.
+/// Both ends: send, split, reassemble, run, split, reassemble.
 #[divan::bench]
 fn there_and_back(bencher: Bencher<'_, '_>) {
     let (mut master, mut worker) = ends();
@@ -109,19 +110,16 @@ fn play(bencher: Bencher<'_, '_>, stand_in: StandIn, arrives: impl Fn(u64) -> bo
     });
 }
 
-/// Placed and given out, nothing missing.
 #[divan::bench]
 fn played(bencher: Bencher<'_, '_>) {
     play(bencher, StandIn::Dry, |_| true);
 }
 
-/// Every other block is missing.
 #[divan::bench]
 fn stood_in_for_by_dry(bencher: Bencher<'_, '_>) {
     play(bencher, StandIn::Dry, |run| run % 2 == 0);
 }
 
-/// Every other block is missing and predicted.
 #[divan::bench]
 fn concealed(bencher: Bencher<'_, '_>) {
     play(bencher, StandIn::Conceal, |run| run % 2 == 0);

@@ -1,8 +1,8 @@
-//! What one packet of 48 stereo frames costs in the machines, without I/O: a millisecond at 48 kHz.
+//! Cost of a packet of 48 stereo frames, without I/O: 1 ms at 48 kHz.
 //!
-//! Every case is the steady state of a running stream: packet after packet in order, each pulled
-//! one latency later. The counters of each packet are written into one datagram in place, so that
-//! its bytes are in the cache as they are after a `recvmmsg`.
+//! Every case is the steady state of a running stream: packets in order, each pulled one latency
+//! later. Each packet's counters are written into one datagram in place, so its bytes are in the
+//! cache, as after `recvmmsg`.
 
 use divan::{Bencher, black_box};
 use tautline_dsp::format::{self, SampleFormat};
@@ -22,12 +22,12 @@ const FRAMES: i64 = 48;
 const SAMPLES: usize = 2 * FRAMES as usize;
 const PACKET: Span = Span::from_millis(1);
 const LATENCY: Span = Span::from_millis(5);
-/// The sender's wall clock less its local clock.
+/// Sender's wall clock minus its local clock.
 const WALL: Span = Span::from_secs(1_000_000_000);
 const SSRC: u32 = 0x7461_7574;
 
 fn main() {
-    // As every program that has a sender or a receiver did.
+    // As in every program with a sender or a receiver.
     tautline_dsp::vector::prepare();
     divan::main();
 }
@@ -64,7 +64,6 @@ fn sender(sample: SampleFormat, stamps: bool) -> Packetizer {
     })
 }
 
-/// The packets of one stream, made of one datagram.
 struct Packets {
     datagram: Vec<u8>,
     stamps: bool,
@@ -84,7 +83,6 @@ impl Packets {
         Self { datagram, stamps, sequence: 65_000, timestamp: u32::MAX - 5_000, capture }
     }
 
-    /// The next packet, and when its first frame was captured.
     fn next(&mut self) -> (&[u8], LocalTime) {
         self.sequence = self.sequence.wrapping_add(1);
         self.timestamp = self.timestamp.wrapping_add(FRAMES as u32);
@@ -142,8 +140,8 @@ fn handle_and_pull(bencher: Bencher<'_, '_>, (sample, stamps): (SampleFormat, bo
     assert!(receiver.counters().resyncs <= 1, "{:?}", receiver.counters());
 }
 
-/// A second of a stream whose card runs 200 ppm fast and of which one packet in twenty is lost: servo,
-/// resampler and concealment at work, with the 950 packets that carry it.
+/// One second of a stream whose card is 200 ppm fast and that loses one packet in twenty: servo,
+/// resampler and concealment for 950 packets.
 #[divan::bench(args = Quality::ALL, sample_count = 20)]
 fn second_of_drift_and_loss(bencher: Bencher<'_, '_>, quality: Quality) {
     let mut packets = Packets::new(SampleFormat::L24, true);
@@ -159,7 +157,7 @@ fn second_of_drift_and_loss(bencher: Bencher<'_, '_>, quality: Quality) {
             if number >> 32 > u64::from(u32::MAX / 20) {
                 receiver.handle(black_box(datagram), now, now);
             }
-            // The card plays a block in a little less than a millisecond: now and then two.
+            // The card plays a block in slightly less than 1 ms, so sometimes two.
             while meets <= capture + LATENCY - PACKET {
                 let times = PullTimes { now, meets, skipped: Frames::ZERO, clock: None };
                 black_box(receiver.pull(black_box(&mut out), times, |passage| {
@@ -176,7 +174,7 @@ fn second_of_drift_and_loss(bencher: Bencher<'_, '_>, quality: Quality) {
     assert_eq!(counters.resyncs, 0);
 }
 
-/// Only the playout buffer: the sample conversion in, the copy out.
+/// Playout buffer only: sample conversion in, copy out.
 #[divan::bench(args = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32])]
 fn place_and_pull(bencher: Bencher<'_, '_>, sample: SampleFormat) {
     let format = stream(sample);
@@ -209,7 +207,6 @@ fn push(bencher: Bencher<'_, '_>, (sample, stamps): (SampleFormat, bool)) {
     });
 }
 
-/// Samples to wire bytes, 96 of them.
 #[divan::bench(args = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32])]
 fn encode(bencher: Bencher<'_, '_>, sample: SampleFormat) {
     let (block, mut bytes) = (block(), [0; 4 * SAMPLES]);
@@ -219,7 +216,6 @@ fn encode(bencher: Bencher<'_, '_>, sample: SampleFormat) {
     });
 }
 
-/// Wire bytes to samples, 96 of them.
 #[divan::bench(args = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32])]
 fn decode(bencher: Bencher<'_, '_>, sample: SampleFormat) {
     let (bytes, mut out) = ([0x11; 4 * SAMPLES], [0.0; SAMPLES]);

@@ -1,14 +1,15 @@
-//! A report as CSV (RFC 4180): a line for each stream or row, a column for each figure.
+//! CSV form of a report (RFC 4180): one line per stream or row, one column per figure.
 //!
-//! Columns are the names of the JSON, joined by dots: `latency.measured.p50_ns`, `stages.wire.summary.p50_ns`. Lists
-//! of unnamed objects, such as histograms, are left out; the JSON has them.
+//! Column names are JSON paths joined by dots: `latency.measured.p50_ns`,
+//! `stages.wire.summary.p50_ns`. Lists of unnamed objects, such as histograms, are only in the
+//! JSON.
 
 use serde_json::{Map, Value};
 
-/// What identifies a line, in this order before the other columns.
+/// Columns that identify a line, placed before all other columns in this order.
 const FIRST: [&str; 5] = ["role", "experiment", "name", "address", "duration_ns"];
 
-/// The table of a report that is this JSON.
+/// Converts a report in JSON to a CSV table.
 pub fn table(json: &str) -> Result<String, serde_json::Error> {
     let report: Value = serde_json::from_str(json)?;
     let lines = lines(&report);
@@ -29,10 +30,8 @@ pub fn table(json: &str) -> Result<String, serde_json::Error> {
     Ok(lines.map(|line| line + "\n").collect())
 }
 
-/// The columns of a line and its cells.
 type Line = Vec<(String, String)>;
 
-/// The lines of a report; a call has a report for each direction.
 fn lines(report: &Value) -> Vec<Line> {
     if let Some(directions) = report["directions"].as_array() {
         return directions.iter().flat_map(lines).collect();
@@ -64,7 +63,7 @@ fn flatten(name: &str, value: &Value, line: &mut Line) {
         Value::String(text) => line.push((name.to_owned(), text.clone())),
         Value::Bool(_) | Value::Number(_) => line.push((name.to_owned(), value.to_string())),
         Value::Object(fields) => each(Some(name), fields, line),
-        // Those with a name, such as stages.
+        // Named objects, such as stages.
         Value::Array(all) => {
             for one in all {
                 if let (Some(own), Some(fields)) = (one["name"].as_str(), one.as_object()) {
@@ -77,7 +76,6 @@ fn flatten(name: &str, value: &Value, line: &mut Line) {
     }
 }
 
-/// A cell as RFC 4180 has it.
 fn quoted(cell: &str) -> String {
     match cell.contains(['"', ',', '\n', '\r']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),

@@ -1,4 +1,4 @@
-//! A distribution of lengths of time in little memory, exact where it matters.
+//! Compact distribution of durations, finest near the first value.
 
 mod pages;
 
@@ -7,12 +7,12 @@ use tautline_proto::time::Span;
 
 use pages::Pages;
 
-/// Lengths of time, counted finely around the first of them.
+/// Histogram of durations around the first recorded value.
 ///
-/// Latencies cluster, so bins are laid by the distance from the first value: one nanosecond wide
-/// up to a distance of 1.024 µs, and never wider than a thousandth of the distance beyond. The
-/// least and the greatest value, the mean and the deviation are exact. Memory is taken for bins near
-/// which something was counted: some kilobytes, and at most a quarter of a megabyte.
+/// Latencies cluster, so bins depend on the distance from the first value. They are 1 ns wide up to
+/// a distance of 1.024 µs, then at most a thousandth of the distance. Minimum, maximum, mean and
+/// standard deviation are exact. Memory is allocated only for bins near recorded values: some
+/// kilobytes, at most 256 KiB.
 #[derive(Debug, Clone)]
 pub struct Distribution {
     centre: Option<i64>,
@@ -27,14 +27,14 @@ pub struct Distribution {
     squares: f64,
 }
 
-/// Linear bins per octave: the distance is kept to a part in 1024.
+/// Base-2 logarithm of the bins per octave: resolution is 1/1024 of the distance.
 const PRECISION_BITS: u32 = 10;
 const LINEAR: usize = 1 << PRECISION_BITS;
 /// Octaves above the linear part: distances up to 2^40 ns, 18 minutes.
 const OCTAVES: usize = 30;
 const BINS: usize = LINEAR * (OCTAVES + 1);
 
-/// Where a distance is counted; the last bin takes everything beyond.
+/// Bin for a distance; the last bin takes everything beyond.
 fn bin(distance: u64) -> usize {
     if distance < LINEAR as u64 {
         return distance as usize;
@@ -44,7 +44,7 @@ fn bin(distance: u64) -> usize {
     index.min(BINS - 1)
 }
 
-/// The middle of the distances that are counted in a bin.
+/// Middle of the distances in a bin.
 fn distance(bin: usize) -> i64 {
     if bin < 2 * LINEAR {
         return bin as i64;
@@ -70,7 +70,8 @@ impl Default for Distribution {
 }
 
 impl Distribution {
-    /// Counts one value. Allocates where it is the first of a neighbourhood: for ordinary threads.
+    /// Records one value. Allocates for the first value of a page of bins, so only ordinary threads
+    /// may call it.
     pub fn record(&mut self, span: Span) {
         let value = span.as_nanos();
         let centre = *self.centre.get_or_insert(value);
@@ -84,13 +85,13 @@ impl Distribution {
         self.squares += (away as f64).powi(2);
     }
 
-    /// How many values were counted.
+    /// Number of recorded values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The least value that at least this share of all values do not exceed; `None` where fewer
-    /// than ten values lie beyond, since such a tail says nothing, and where there are no values.
+    /// Smallest value that at least `share` of all values do not exceed. `None` without values, or
+    /// if fewer than ten values lie beyond it: such a tail has no significance.
     pub fn percentile(&self, share: f64) -> Option<Span> {
         let beyond = (self.count as f64 * (1.0 - share) + 1e-6).floor();
         if self.count == 0 || beyond < 10.0 {
@@ -99,15 +100,15 @@ impl Distribution {
         self.at_rank((self.count as f64 * share).ceil().max(1.0) as u64)
     }
 
-    /// The value that half of all values do not exceed, however few there are.
+    /// Median, however few values there are.
     pub fn median(&self) -> Option<Span> {
         self.at_rank(self.count.div_ceil(2))
     }
 
-    /// The value before which `rank - 1` others lie.
+    /// Value of a rank, counted from 1.
     fn at_rank(&self, rank: u64) -> Option<Span> {
         let (centre, below) = (self.centre?, self.below.total());
-        // Those below lie the nearer to the least the further they are from the centre.
+        // Ranks below the centre run opposite to the distance.
         let away = match rank.checked_sub(below + 1) {
             Some(before) => distance(self.above.bin_after(before)?),
             None => -distance(self.below.bin_after(below - rank)?),
@@ -115,7 +116,7 @@ impl Distribution {
         Some(Span::from_nanos((centre + away).clamp(self.least, self.greatest)))
     }
 
-    /// The figures that reports give.
+    /// Summary for reports.
     pub fn summary(&self) -> Summary {
         let nanos = |span: Option<Span>| span.map(Span::as_nanos);
         let any = self.count > 0;
@@ -135,7 +136,6 @@ impl Distribution {
         }
     }
 
-    /// Standard deviation in nanoseconds.
     fn deviation(&self) -> f64 {
         let count = self.count as f64;
         let centre = self.centre.unwrap_or(0);
@@ -144,8 +144,8 @@ impl Distribution {
     }
 }
 
-/// A distribution as reports give it, in nanoseconds. Absent figures are `null`: all where nothing
-/// was counted, a percentile where fewer than ten values lie beyond it.
+/// Summary of a distribution, in nanoseconds. All figures are `null` without values; a percentile
+/// is `null` if fewer than ten values lie beyond it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the names are the documentation; interface and glossary say more")]
@@ -165,7 +165,6 @@ pub struct Summary {
 
 #[cfg(test)]
 impl Distribution {
-    /// Bytes that the counts take.
     pub(crate) fn bytes(&self) -> usize {
         self.above.bytes() + self.below.bytes()
     }
@@ -231,7 +230,7 @@ mod tests {
     #[test]
     fn memory_follows_what_is_counted_and_not_what_might_be() {
         assert_eq!(of([]).bytes(), 0);
-        // An hour of packets of 1 ms that wander by up to a millisecond either way.
+        // One hour of 1 ms packets that wander by up to ±1 ms.
         let mut wander = 1_u64;
         let wide = of((0..3_600_000).map(|_| {
             wander = wander.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -240,7 +239,6 @@ mod tests {
         assert!(wide.bytes() <= 80 * 1024, "{}", wide.bytes());
         let narrow = of((0..3_600_000).map(|index| 5_000_000 + index % 100));
         assert!(narrow.bytes() <= 2 * 1024, "{}", narrow.bytes());
-        // Whatever comes.
         let all = of((0..BINS).flat_map(|bin| [distance(bin), -distance(bin)]));
         assert!(all.bytes() <= 260 * 1024, "{}", all.bytes());
     }

@@ -1,4 +1,4 @@
-//! The clock that a receiver followed, as a report has it.
+//! Report of the clock that a receiver followed.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tautline_proto::crf_follower::{CrfCounters, CrfStanding, CrfState};
@@ -11,28 +11,29 @@ use super::{InvalidCount, counts, each_by_name};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FollowedClockReport {
-    /// As it was given.
+    /// Address as given by the user.
     pub address: String,
-    /// The talker's stream id; absent before one was heard.
+    /// Talker's stream id; absent until the receiver has seen one.
     pub stream: Option<String>,
-    /// How much faster than nominally it runs against TAI; absent before that was known to 1 ppm.
+    /// Rate error against TAI in ppm, positive if fast; absent until known to 1 ppm.
     pub rate_ppm: Option<f64>,
-    /// How far that may be from the truth by now, either way.
+    /// Uncertainty of the rate at the end of the run, ± ppm.
     pub uncertainty_ppm: Option<f64>,
-    /// Since when nothing told of it, by this machine's monotonic clock: the rate was held. Absent while it is heard, and
-    /// where it never was.
+    /// Start of the holdover, on this machine's monotonic clock. Absent while the clock is
+    /// received, and if it never was.
     pub held_since_ns: Option<i64>,
-    /// What was counted of it.
+    /// Counters of the clock stream.
     #[serde(flatten, serialize_with = "by_name", deserialize_with = "from_names")]
     pub counters: CrfCounters,
-    /// Packets that this host dropped since the buffer of the socket, or of the stream that it shares it with, was full; of the lost ones.
+    /// Packets that this host dropped because the receive buffer was full; part of the lost ones. A
+    /// stream may share that buffer.
     pub socket_drops: u64,
-    /// What told nothing of it, by reason.
+    /// Datagrams without usable clock information, by reason.
     pub invalid: Vec<InvalidCount>,
 }
 
 impl FollowedClockReport {
-    /// Of how a clock that was given so stands at the end.
+    /// Creates the report from the final state of a clock with this address.
     pub fn of(address: &str, standing: &CrfStanding, socket_drops: u64) -> Self {
         let invalid = CrfInvalid::NAMES.into_iter().zip(standing.invalid);
         Self {

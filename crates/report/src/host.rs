@@ -1,90 +1,90 @@
-//! The machine, as a report has it.
+//! Report of the machine.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-/// The machine.
+/// The machine that ran the program.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostReport {
-    /// Its version.
+    /// Kernel version.
     pub kernel: String,
-    /// How the device's thread ran.
+    /// Scheduling of the device's thread.
     pub scheduler: String,
-    /// Processors.
+    /// Number of processors.
     pub cpus: usize,
-    /// Times that all processors stalled at once for more than a millisecond.
+    /// Stalls of all processors together for more than 1 ms.
     pub stalls: u64,
-    /// Processor time of the whole program, in nanoseconds.
+    /// CPU time of the program, in nanoseconds.
     pub cpu_ns: i64,
-    /// Most memory it held, in bytes.
+    /// Peak memory, in bytes.
     pub peak_bytes: u64,
-    /// What it did not let the run have.
+    /// Resources that the system refused.
     pub refused: Refused,
-    /// How TAI is known here; absent where no packet said when it is to be presented.
+    /// TAI on this machine; absent if no packet carried a presentation time.
     pub tai: Option<TaiReport>,
 }
 
-/// How TAI is known at the end of a run.
+/// State of TAI at the end of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaiReport {
-    /// `free` where nothing keeps it, `locked`, or `holdover` where what kept it went.
+    /// `free` without a reference, `locked`, or `holdover` after the reference was lost.
     pub state: Cow<'static, str>,
-    /// What keeps it, or did: `ptp` or `system`.
+    /// Current or last reference: `ptp` or `system`.
     pub by: Option<Cow<'static, str>>,
-    /// Since when it is so, by this machine's monotonic clock.
+    /// Start of this state, on this machine's monotonic clock.
     pub since_ns: Option<i64>,
-    /// How far it may be from the truth, either way; absent where nothing ever said.
+    /// Uncertainty, ± ns; absent if no source ever reported one.
     pub uncertainty_ns: Option<i64>,
-    /// Whether packets say that their times are not to be relied upon (`tu`).
+    /// Whether sent packets mark their timestamps as uncertain (`tu`).
     pub uncertain: bool,
-    /// How often it was too far off to be slewed.
+    /// Number of times that the error was too large to slew.
     pub steps: u32,
-    /// What linuxptp says of itself; absent where it does not run or does not answer.
+    /// Status of linuxptp; absent if it does not answer.
     pub ptp4l: Option<PtpReport>,
 }
 
-/// What `ptp4l` says of itself.
+/// Status of `ptp4l`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PtpReport {
-    /// What its foremost port does, as `SLAVE`.
+    /// State of its first port, such as `SLAVE`.
     pub port: Cow<'static, str>,
-    /// Whom it follows; absent where it follows nobody.
+    /// Grandmaster that it follows, if any.
     pub grandmaster: Option<String>,
-    /// Its clock less its master's.
+    /// Its clock minus its master's, in nanoseconds.
     pub offset_ns: i64,
-    /// From its master to it.
+    /// Path delay from its master, in nanoseconds.
     pub path_delay_ns: i64,
 }
 
-/// What was asked of the system and refused, each in a sentence with its own mend; `None` where it was
-/// granted, or not asked for.
+/// Requests that the system refused, each as a sentence with its fix; `None` if granted or not
+/// requested.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Refused {
     /// The device's thread runs without real-time priority.
     pub priority: Option<String>,
-    /// So do the threads of the stall witness.
+    /// The stall monitor's threads run without real-time priority.
     pub witness_priority: Option<String>,
     /// Memory is not locked.
     pub locked_memory: Option<String>,
-    /// Whether the priority is one that a limit or a capability gives to an ordinary user. A deadline
-    /// is not: its own sentence says what to do.
+    /// Whether a limit or a capability can grant the priority to an ordinary user. For a deadline
+    /// it cannot; that sentence carries its own fix.
     #[serde(skip)]
     pub by_limit: bool,
 }
 
 impl Refused {
-    /// Each sentence.
+    /// All sentences.
     pub fn each(&self) -> impl Iterator<Item = &str> {
         let all = [&self.priority, &self.witness_priority, &self.locked_memory];
         all.into_iter().filter_map(|sentence| sentence.as_deref())
     }
 
-    /// All of it for people, in one line; `None` if nothing was refused.
+    /// All refusals in one line for people; `None` if there are none.
     pub fn line(&self) -> Option<String> {
         const MEND: &str = "`taut doctor` says how to allow it";
         let priority = self.priority.as_ref().filter(|_| self.by_limit);
@@ -96,7 +96,7 @@ impl Refused {
         let own = self.priority.clone().filter(|_| !self.by_limit);
         let lacking = (!lacks.is_empty())
             .then(|| format!("{}: sound may drop out under load; {MEND}", lacks.join(", ")));
-        // The witness's is the same matter as the device's thread's.
+        // The fix for the device's thread also covers the stall monitor.
         let witness = self.witness_priority.clone().filter(|_| self.priority.is_none());
         let all: Vec<String> = [own, lacking, witness].into_iter().flatten().collect();
         (!all.is_empty()).then(|| all.join("; "))

@@ -1,4 +1,4 @@
-//! JSON for people and programs: indented where it is shallow, a line for each of what there are many.
+//! JSON that people can read: indented at the top levels, one line per item of long lists.
 
 use std::io::{self, Write};
 
@@ -6,10 +6,10 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
-/// Arrays and objects nested deeper than this stand in one line: summaries, points of a curve.
+/// Nesting depth from which arrays and objects stay on one line: summaries, points of a curve.
 const DEEP: usize = 5;
 
-/// `value` as JSON, ending in a line feed.
+/// Serializes `value` as JSON with a final line feed.
 pub(crate) fn json(value: &impl Serialize) -> Result<String, serde_json::Error> {
     let mut text = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut text, Shallow::default()))?;

@@ -1,6 +1,6 @@
-//! Ledgers, as `--packet-log` writes them: a line for each packet, with instants in nanoseconds of the writer's
-//! monotonic clock. What is not known is empty. A receiver's line and its sender's begin with the same RTP timestamp,
-//! so that the two join.
+//! Ledgers written by `--packet-log`: one line per packet, with timestamps in nanoseconds of the
+//! writer's monotonic clock. Unknown values are empty. The ledgers of sender and receiver can be
+//! joined by RTP timestamp, the first column.
 
 #[cfg(test)]
 mod tests;
@@ -12,86 +12,86 @@ use tautline_proto::ledger::{Departure, PacketTrace};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wrap;
 
-/// The stage that packets without a launch time do not have.
+/// Name of the stage that only packets with a launch time have.
 pub const LAUNCH: &str = "launch";
 
-/// What a packet's time is made of, in the order of travel: the first stage begins with the capture, each
-/// other where the one before ends. A sender knows the first four.
+/// Stages of a packet's latency, in the order of travel. The first starts at the capture, each
+/// other one at the end of the previous stage. A sender knows the first four.
 pub const STAGES: [&str; 9] =
     ["capture", "pack", "send", LAUNCH, "wire", "wakeup", "buffer", "render", "device"];
 
-/// The capture, and the end of each stage, as far as they are known.
+/// Capture time and the end of each stage, as far as known.
 pub type LedgerInstants = [Option<i64>; STAGES.len() + 1];
 
-/// Why a ledger cannot be read.
+/// Error of reading a ledger.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// Not a file that can be read.
+    /// The file cannot be read.
     #[error("reading it: {0}")]
     System(#[from] io::Error),
-    /// Not what `--packet-log` writes.
+    /// A column is missing: `--packet-log` did not write this file.
     #[error("it has no column {0}: it is no ledger")]
     NoColumn(&'static str),
 }
 
-/// A packet as its sender saw it.
+/// A packet in the sender's ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SentPacket {
-    /// Media time, in 32 bits.
+    /// Low 32 bits of the media time.
     pub timestamp: u32,
     /// First frame at the ADC.
     pub capture: i64,
-    /// Block in the program.
+    /// Block received by the program.
     pub taken: i64,
     /// Packet complete.
     pub packed: i64,
-    /// When it was to leave.
+    /// Scheduled departure.
     pub due: i64,
-    /// Handed to the kernel.
+    /// Hand-over to the kernel.
     pub handed: i64,
-    /// When the kernel was to let it go: its launch time, or `handed`.
+    /// Launch time requested from the kernel, or `handed`.
     pub launched: i64,
-    /// Given to the driver by the kernel, if that was stamped.
+    /// Hand-over from the kernel to the driver, if stamped.
     pub left: Option<i64>,
 }
 
-/// A packet as its receiver saw it. The sender's instants are on the receiver's clock, as it mapped it.
+/// A packet in the receiver's ledger. The sender's timestamps are mapped to the receiver's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeardPacket {
-    /// Of the receiver's streams, in the order in which it was given them.
+    /// Index of the receiver's stream, in the order of the configuration.
     pub stream: usize,
-    /// Media time, in 32 bits.
+    /// Low 32 bits of the media time.
     pub timestamp: u32,
-    /// First frame at the ADC, and so on to the hand-over to the kernel and the launch, where that is known.
+    /// Sender's timestamps from the ADC to the hand-over and the launch, as far as known.
     pub sender: [Option<i64>; 5],
-    /// In the receiver's kernel.
+    /// Arrival in the receiver's kernel.
     pub arrival: i64,
-    /// Read by the program, taken for playout, written to the device, at the DAC, as far as it came.
+    /// Read, taken for playout, written to the device, at the DAC; as far as it got.
     pub receiver: [Option<i64>; 4],
-    /// Capture to DAC by the sound.
+    /// Capture-to-DAC latency from the sound.
     pub measured: Option<i64>,
-    /// Whether it came after its turn.
+    /// Whether it arrived after its playout time.
     pub late: bool,
-    /// What the resampler held it back by.
+    /// Delay of the resampler.
     pub resample: i64,
 }
 
 impl HeardPacket {
-    /// Whether it was there in time and was taken for playout.
+    /// Whether it arrived in time and was taken for playout.
     pub fn is_heard(&self) -> bool {
         !self.late && self.receiver[1].is_some()
     }
 }
 
-/// What a line tells.
+/// Data of one ledger line.
 pub trait LedgerPacket: Sized {
-    /// Columns without which it is no ledger of these.
+    /// Required columns.
     const COLUMNS: &'static [&'static str];
 
-    /// By the numbers of its columns; nothing where what is always known is not.
+    /// Reads a line by column name; `None` if a required number is missing.
     fn of(number: impl Fn(&str) -> Option<i64>) -> Option<Self>;
 
-    /// When it was where.
+    /// Timestamps of the packet.
     fn instants(&self) -> LedgerInstants;
 }
 
@@ -145,19 +145,19 @@ impl LedgerPacket for HeardPacket {
     }
 }
 
-/// The packets of a ledger.
+/// Packets read from a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadLedger<P> {
-    /// In the order of the lines.
+    /// Packets in the order of the lines.
     pub packets: Vec<P>,
-    /// The first line that is no packet's, counted from 1: the last of a program that was ended may not be
-    /// whole. It is left out.
+    /// First invalid line, counted from 1, which is skipped. A program that was killed may leave
+    /// its last line incomplete.
     pub torn: Option<usize>,
-    /// Whether there are more packets than were read.
+    /// Whether the ledger has more packets than were read.
     pub more: bool,
 }
 
-/// A ledger whose head was read.
+/// A ledger whose header was read.
 #[derive(Debug)]
 pub struct LedgerLines<R> {
     columns: HashMap<String, usize>,
@@ -165,7 +165,7 @@ pub struct LedgerLines<R> {
 }
 
 impl<R: BufRead> LedgerLines<R> {
-    /// Reads the head.
+    /// Reads the header.
     pub fn of(read: R) -> io::Result<Self> {
         let mut lines = read.lines();
         let head = lines.next().transpose()?.unwrap_or_default();
@@ -178,12 +178,12 @@ impl<R: BufRead> LedgerLines<R> {
         self.columns.contains_key(name)
     }
 
-    /// Reads so many packets at most.
+    /// Reads up to `most` packets.
     pub fn packets<P: LedgerPacket>(self, most: usize) -> Result<ReadLedger<P>, LedgerError> {
         self.packets_with(P::COLUMNS, most)
     }
 
-    /// The same of a ledger that has at least `columns`.
+    /// Reads up to `most` packets from a ledger that must have `columns`.
     pub fn packets_with<P: LedgerPacket>(
         mut self,
         columns: &[&'static str],
@@ -211,19 +211,18 @@ impl<R: BufRead> LedgerLines<R> {
     }
 }
 
-/// The packets of a ledger; none of what is no ledger, such as that of a program that had no packet.
+/// Reads all packets; none if the text is not a ledger, such as a program's without packets.
 pub fn packets<P: LedgerPacket>(text: &str) -> Vec<P> {
     let lines = LedgerLines::of(text.as_bytes()).map_err(LedgerError::from);
     lines.and_then(|lines| lines.packets(usize::MAX)).map_or(Vec::new(), |ledger| ledger.packets)
 }
 
-/// Stages that count are at least this part of the longest.
+/// Stages shorter than the longest divided by this are not named.
 const COUNTS: u64 = 50;
-/// Stages that are named of one packet.
+/// Maximum number of stages named for a packet.
 const NAMED: usize = 3;
 
-/// The stages that took the most of a packet's time in words, the longest first; what is little beside the
-/// others is left out.
+/// Names the longest stages with their lengths, the longest first. Short stages are omitted.
 pub fn longest<'a>(stages: impl Iterator<Item = (&'a str, i64)>) -> Option<String> {
     let mut all: Vec<_> = stages.collect();
     all.sort_by_key(|(_, nanos)| core::cmp::Reverse(nanos.unsigned_abs()));
@@ -236,33 +235,33 @@ pub fn longest<'a>(stages: impl Iterator<Item = (&'a str, i64)>) -> Option<Strin
     Some(told.join(", "))
 }
 
-/// The length of the how-many-th stage, if its begin and its end are known.
+/// Length of stage `at`, if its start and end are known.
 pub fn length(instants: &LedgerInstants, at: usize) -> Option<i64> {
     let length = instants[at + 1]?.checked_sub(instants[at]?)?;
     (STAGES[at] != LAUNCH || length != 0).then_some(length)
 }
 
-/// Each stage whose begin and end are known, and its length.
+/// Names and lengths of the stages with known start and end.
 pub fn lengths(instants: &LedgerInstants) -> impl Iterator<Item = (&'static str, i64)> {
     STAGES.into_iter().enumerate().filter_map(|(at, name)| Some((name, length(instants, at)?)))
 }
 
-/// A line of a ledger, as it is kept until it is written.
+/// A ledger line before it is written.
 pub trait LedgerEntry {
-    /// What the columns are called.
+    /// Column names.
     const HEAD: &'static str;
 
-    /// Writes it as a line.
+    /// Writes the line.
     fn write(&self, out: &mut impl Write) -> io::Result<()>;
 }
 
-/// A packet that was played, or came too late for that.
+/// A packet that was played or arrived too late.
 pub struct HeardEntry {
-    /// The how many-th stream it is of.
+    /// Index of its stream.
     pub stream: usize,
-    /// When it was where.
+    /// Timestamps of the packet.
     pub passage: PacketTrace,
-    /// What the sound itself said, if it was found.
+    /// Latency measured from the sound, if it was found.
     pub measured: Option<Span>,
 }
 
@@ -295,7 +294,7 @@ impl LedgerEntry for HeardEntry {
     }
 }
 
-/// What is unknown is empty.
+/// Writes a cell; an unknown value is empty.
 fn column(out: &mut impl Write, nanos: Option<i64>) -> io::Result<()> {
     match nanos {
         Some(nanos) => write!(out, ",{nanos}"),
@@ -305,13 +304,13 @@ fn column(out: &mut impl Write, nanos: Option<i64>) -> io::Result<()> {
 
 /// A packet that was sent.
 pub struct SentEntry {
-    /// Media time, in 32 bits.
+    /// Low 32 bits of the media time.
     pub rtp_timestamp: u32,
-    /// When it was where.
+    /// Timestamps of the packet.
     pub departure: Departure,
-    /// Given to the driver by the kernel, if that was stamped.
+    /// Hand-over from the kernel to the driver, if stamped.
     pub left: Option<LocalTime>,
-    /// Whether the queue dropped it, since it was handed over too late for its launch.
+    /// Whether the queue dropped it, as it came too late for its launch.
     pub unlaunched: bool,
 }
 
@@ -330,23 +329,23 @@ impl LedgerEntry for SentEntry {
     }
 }
 
-/// The columns of joined ledgers: each stage, their sum, and what is no part of it.
 const JOINED: &str = "rtp_timestamp,capture_ns,pack_ns,send_ns,launch_ns,wire_ns,wakeup_ns,buffer_ns,\
                       render_ns,resample_ns,device_ns,total_ns,measured_ns,lateness_ns,late";
 
-/// Two ledgers as one.
+/// Joined ledgers of a sender and a receiver.
 #[derive(Debug)]
 pub struct JoinedLedgers {
-    /// CSV with its head.
+    /// CSV with a header.
     pub lines: Vec<String>,
-    /// How many packets each had, in a sentence.
+    /// Sentence with the packet counts.
     pub counted: String,
 }
 
 /// Joins the ledgers of a sender and a receiver by RTP timestamps.
 ///
-/// Each side's instants are on its own clock, so only lengths of time cross: the sender's stages from its ledger, the
-/// receiver's from its own. The wire between them is known only where the receiver had mapped the sender's clock.
+/// Each side's timestamps are on its own clock, so only durations are combined: the sender's stages
+/// from its ledger, the receiver's from its own. The wire stage is known only if the receiver had
+/// mapped the sender's clock.
 pub fn join(sent: &[SentPacket], heard: &[HeardPacket]) -> JoinedLedgers {
     let arrived: HashMap<u32, &HeardPacket> =
         heard.iter().map(|packet| (packet.timestamp, packet)).collect();
@@ -360,7 +359,7 @@ pub fn join(sent: &[SentPacket], heard: &[HeardPacket]) -> JoinedLedgers {
     JoinedLedgers { lines, counted }
 }
 
-/// One packet's line: unknown stages are empty, and so is their sum.
+/// Line of one packet. Unknown stages are empty, and so is their sum.
 fn joined_line(sent: &SentPacket, heard: &HeardPacket) -> String {
     let (here, there) = (sent.instants(), heard.instants());
     let stage = |at: usize| {

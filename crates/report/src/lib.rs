@@ -1,5 +1,5 @@
-//! The report of a run, and what is reported while it runs: the types, JSON, and text for people. Names in JSON are
-//! fixed: scripts rely on them.
+//! Final reports and live snapshots of a run: types, JSON, and text for people. JSON names are
+//! stable, since scripts rely on them.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -25,28 +25,28 @@ pub use crate::followed_clock::FollowedClockReport;
 pub use crate::host::{HostReport, PtpReport, Refused, TaiReport};
 use crate::json::json;
 
-/// What happened in one run.
+/// Report of one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
-    /// Version of these names.
+    /// Version of the JSON names.
     pub schema: u32,
     /// `send` or `recv`.
     pub role: Cow<'static, str>,
-    /// When that was, by this machine's monotonic clock, as instants of a ledger are.
+    /// Start of the run, on this machine's monotonic clock, as in ledgers.
     pub began_ns: i64,
     /// From the first period to the last.
     pub duration_ns: i64,
-    /// One for each `--from`; one for all `--to`.
+    /// Streams: one per `--from`, or one for all `--to`.
     pub streams: Vec<StreamReport>,
-    /// The clock that was followed beside the streams; absent where none was asked for.
+    /// Clock followed via `--clock`, if any.
     pub clock: Option<FollowedClockReport>,
     /// The machine.
     pub host: HostReport,
-    /// What was to be written and is not whole, such as a ledger or a recording on a full disk: a
-    /// sentence each, also among the notes.
+    /// Incomplete output files, such as a ledger on a full disk: one sentence each, also among
+    /// the notes.
     pub unwritten: Vec<String>,
-    /// What a reader should know before believing the figures, a sentence each.
+    /// Caveats for readers of the figures, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -54,185 +54,181 @@ pub struct Report {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StreamEnd {
-    /// Its sender said goodbye.
+    /// The sender sent a goodbye.
     Goodbye,
-    /// Its sender fell silent and said nothing.
+    /// The sender stopped without a goodbye.
     Silence,
 }
 
-/// Whose packets a stream is.
+/// Sender of a received stream.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HeardSender {
-    /// From where they come.
+    /// Source address of its packets.
     pub from: String,
-    /// Its synchronisation source.
+    /// Its synchronization source (SSRC).
     pub ssrc: u32,
 }
 
-/// One stream.
+/// Report of one stream.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StreamReport {
-    /// As it was given.
+    /// Address as given by the user.
     pub address: String,
-    /// Who is heard, or was last; absent where nobody is known, and at a sender.
+    /// Current or last sender; absent if unknown and at a sender.
     pub sender: Option<HeardSender>,
-    /// Of a sender of AVTP: what its packets name the stream, `AA:BB:CC:DD:EE:FF:0001`, as `?streamid=` takes it.
+    /// AVTP sender only: stream id in its packets, `AA:BB:CC:DD:EE:FF:0001`, as `?streamid=`
+    /// accepts it.
     pub stream_id: Option<String>,
-    /// By what profile of SRTP its packets are sealed, such as `AEAD_AES_256_GCM`; absent where they go in clear.
+    /// SRTP profile, such as `AEAD_AES_256_GCM`; absent without encryption.
     pub sealed: Option<Cow<'static, str>>,
-    /// Frames per second.
+    /// Sample rate in Hz.
     pub rate: u32,
-    /// Samples per frame.
+    /// Channels.
     pub channels: usize,
     /// `l16`, `l24` or `f32`.
     pub format: Cow<'static, str>,
-    /// Why it was not played, or not any more, in a sentence with the fix: it is of another rate, has other
-    /// channels or comes with another payload type than this end was set up for. Absent at a sender.
+    /// Why it was not played, or no longer, with the fix: another rate, channel count or payload
+    /// type than configured. Absent at a sender.
     pub refused: Option<String>,
-    /// Whether any of it was played.
+    /// Whether any part was played.
     #[serde(skip)]
     pub played: bool,
-    /// How it ended, where the run ended with it (`--exit-on-bye`).
+    /// How the stream ended, if that ended the run (`--exit-on-bye`).
     pub ended: Option<StreamEnd>,
-    /// Audio time in one packet.
+    /// Audio time per packet.
     pub ptime_ns: i64,
-    /// Capture to DAC.
+    /// Capture-to-DAC latency.
     pub latency: LatencyReport,
-    /// How many of its packets were measured: `all`, `64` for one in 64, or `off`. What was not
-    /// measured is absent, or counts nothing and has no figures.
+    /// Share of measured packets: `all`, `64` for one in 64, or `off`. Figures that were not
+    /// measured are absent or have a count of 0.
     pub probes: Cow<'static, str>,
-    /// In the order of travel.
+    /// Stages in the order of travel.
     pub stages: Vec<StageSummary>,
-    /// What was counted.
+    /// Counters of the stream.
     #[serde(serialize_with = "by_name", deserialize_with = "from_names")]
     pub counters: Counters,
-    /// When the device had xruns, as far as that is kept: the first thousand. The counter `xruns` has all.
+    /// First thousand xruns; the counter `xruns` includes all.
     pub xruns: Vec<Xrun>,
-    /// Every packet that was not there at its turn, under one cause; absent at a sender.
+    /// Causes of missing packets; absent at a sender.
     pub gaps: Option<GapReport>,
-    /// What its packets carry of earlier ones, at the end; absent at a receiver, and where nothing
-    /// is asked for.
+    /// Redundancy sent at the end; absent at a receiver and if none is requested.
     pub redundancy: Option<RedundancyReport>,
-    /// What its packets carry of others, at the end; absent at a sender, and where they carry nothing.
+    /// Redundancy received at the end; absent at a sender and if there is none.
     pub repair: Option<RepairReport>,
-    /// What each network brought, of a stream that came by several.
+    /// Packets per network, if there are several.
     pub paths: Vec<PathReport>,
-    /// Datagrams that were no packet, by reason; reasons that did not occur are left out.
+    /// Invalid datagrams by reason, without zero counts.
     pub invalid: Vec<InvalidCount>,
-    /// How much faster the card runs than the sender's, in parts per million, as the resampler last
-    /// made up for it; absent where frames are played as they came.
+    /// Rate of the card against the sender's, in ppm, positive if fast, as last corrected by the
+    /// resampler; absent without resampling.
     pub drift_ppm: Option<f64>,
-    /// The peer's clock against ours.
+    /// Peer's clock against ours.
     pub clock: Option<Clock>,
-    /// Packets that came closest to being late, each with its stages in nanoseconds.
+    /// Packets closest to being late, with their stages in nanoseconds.
     pub worst: Vec<WorstPacket>,
-    /// What receivers said of the stream, if it is a sender's.
+    /// Sender only: receivers, from their reports.
     pub receivers: Vec<RemoteReceiver>,
-    /// Handed to the kernel → given to the network driver, of sampled packets.
+    /// From the kernel to the network driver, for sampled packets.
     pub transmit: Option<Summary>,
-    /// Departure against its schedule, if it is a sender's.
+    /// Sender only: departures against their schedule.
     pub lateness: Option<Summary>,
-    /// Of a sender: what spaces its packets.
+    /// Sender only: pacing of the packets.
     pub pacing: Option<PacingReport>,
 }
 
-/// Capture to DAC.
+/// Capture-to-DAC latency.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LatencyReport {
-    /// The link offset; absent of a sender whose packets tell their presentation alone, where nobody says how
-    /// long before that they were captured.
+    /// Link offset. Absent at a sender whose packets carry only a presentation time, which does
+    /// not reveal the capture time.
     pub configured_ns: Option<i64>,
-    /// What packets that tell their presentation came to against that; absent of others.
+    /// Packets against their presentation times, if they carry any.
     pub presented: Option<PresentedReport>,
-    /// What it came to.
+    /// Measured latency.
     pub measured: Summary,
-    /// Whose word its end is: `sound` where each packet was found in what the device heard itself
-    /// play, `device` where the device's word is taken, `due` where there is no converter and each
-    /// counts when it was due. Its beginning is always the sender's stamp. Absent where no packet has
-    /// one, or none is measured.
+    /// How the end of the latency is known: `sound` (found in the sound that the device played),
+    /// `device` (reported by the device) or `due` (scheduled time, without a converter). The start
+    /// is always the sender's timestamp. Absent if no packet has one, or none is measured.
     pub by: Option<Cow<'static, str>>,
-    /// Packets that it says nothing of.
+    /// Packets that could not be measured.
     pub not_found: NotFound,
-    /// As `by`, by which name it came first; `receivers` at a sender, `none` where nothing is measured.
+    /// Earlier name of `by`; `receivers` at a sender, `none` without measurements.
     pub measured_from: Cow<'static, str>,
-    /// How far the measured median may be from the truth, either way; absent where clocks are not
-    /// mapped.
+    /// Uncertainty of the measured median, ± ns; absent if clocks are not mapped.
     pub uncertainty_ns: Option<i64>,
-    /// The same at its greatest, as for the least and the greatest of the measured figures.
+    /// Maximum uncertainty, for the measured minimum and maximum.
     pub uncertainty_max_ns: Option<i64>,
-    /// What the sound says less what the ledger says.
+    /// Latency from the sound minus that from the ledger.
     pub books_error: Summary,
-    /// What the presentation times rest on: `clock` or `arrival`.
+    /// Basis of the presentation times: `clock` or `arrival`.
     pub basis: Cow<'static, str>,
-    /// The share of packets that may be late at the latency advised.
+    /// Accepted share of late packets at the advised latency.
     pub loss_target: Option<f64>,
-    /// The least latency, in tenths of a millisecond, at which no more than that would have been
-    /// late.
+    /// Smallest latency, in steps of 0.1 ms, with at most that share of late packets.
     pub advised_ns: Option<i64>,
-    /// What would have been late at other latencies, in rising order, at the worst phase between
-    /// packets and periods.
+    /// Share of late packets at rising latencies, at the worst phase between packets and periods.
     pub curve: Vec<LatenessPoint>,
-    /// What became of the latency where it followed the packets' arrivals.
+    /// Changes of an adaptive latency.
     pub auto: Option<Auto>,
 }
 
 impl LatencyReport {
-    /// Of a stream that nobody here measures.
+    /// Report of a stream that is not measured here.
     pub fn unmeasured(measured_from: &'static str) -> Self {
         let (measured_from, basis) = (measured_from.into(), "none".into());
         Self { measured_from, basis, ..Self::default() }
     }
 }
 
-/// Packets against the presentation that they tell.
+/// Packets against their presentation times.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PresentedReport {
     /// Arrival to presentation.
     pub lead: Summary,
-    /// How much later than its presentation each met the DAC, by the device's word.
+    /// Presentation to DAC, as reported by the device.
     pub off: Summary,
 }
 
-/// Packets that are not in the distribution of the latency, by what kept them out. Where that is by the
-/// sound, these and those in it are all that came or were lost, but for duplicates.
+/// Packets without a measured latency, by reason. If latency is measured from the sound, these and
+/// the measured packets are all received and lost packets except duplicates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NotFound {
-    /// They never came.
+    /// Never arrived.
     pub lost: u64,
-    /// They came after their turn.
+    /// Arrived after their playout time.
     pub late: u64,
-    /// The device played silence of its own at their turn.
+    /// Replaced by the device's own silence (underrun).
     pub unheard: u64,
-    /// Their turn was over before the device asked for the first block.
+    /// Due before the device requested the first block.
     pub unasked: u64,
-    /// They were rebuilt, and heard at their turn.
+    /// Rebuilt and played on time.
     pub repaired: u64,
-    /// They came and were not played: too far ahead, given up at a resync, rebuilt before they came, or
-    /// waiting at the end.
+    /// Arrived but not played: too far ahead, discarded at a resync, already rebuilt, or waiting
+    /// at the end.
     pub unplayed: u64,
-    /// Nobody knew by our clock when they were captured.
+    /// Capture time unknown on our clock.
     pub no_clock: u64,
-    /// The ring to the ledger had no room for their line.
+    /// No ledger line because the ring to the ledger was full.
     pub unbooked: u64,
-    /// They were not to be measured (`probes`).
+    /// Not selected for measurement (`probes`).
     pub unprobed: u64,
-    /// There was silence where they were due, which is found anywhere.
+    /// Silent, which matches any position.
     pub silent: u64,
-    /// Their sound is found at several places, as that of a tone.
+    /// Match several positions, as a tone does.
     pub repeats: u64,
-    /// There was other sound where they were due: a glitch, or several streams at once.
+    /// Not in the played sound: a glitch, or several streams at once.
     pub unlike: u64,
-    /// The device told of no sound at that time.
+    /// The device reported no sound for their playout time.
     pub untold: u64,
 }
 
 impl NotFound {
-    /// Each with its words, in the order of travel.
+    /// Reasons with descriptions, in the order of travel.
     pub const fn each(&self) -> [(&'static str, u64); 13] {
         [
             ("lost", self.lost),
@@ -252,55 +248,54 @@ impl NotFound {
     }
 }
 
-/// What would have been late at one latency.
+/// Share of late packets at one latency.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LatenessPoint {
-    /// The link offset.
+    /// Link offset.
     pub latency_ns: i64,
-    /// Of the packets that came.
+    /// Share of received packets.
     pub late_share: f64,
 }
 
-/// What became of a latency that followed the packets' arrivals.
+/// Changes of an adaptive latency.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Auto {
-    /// Until something was measured; absent where nothing was.
+    /// Latency before the first measurement; absent without measurements.
     pub before_ns: Option<i64>,
-    /// As soon as something was measured; absent where nothing was.
+    /// Latency at the first measurement; absent without measurements.
     pub first_ns: Option<i64>,
-    /// At the end.
+    /// Latency at the end.
     pub last_ns: i64,
-    /// Since something was measured.
+    /// Minimum since the first measurement.
     pub least_ns: i64,
-    /// Since something was measured.
+    /// Maximum since the first measurement.
     pub greatest_ns: i64,
-    /// How often it rose and fell.
+    /// Number of changes.
     pub changes: u64,
-    /// How often it rose.
+    /// Number of increases.
     pub rises: u64,
-    /// How often it fell.
+    /// Number of decreases.
     pub falls: u64,
-    /// The largest step that was made at once; all else was resampled.
+    /// Largest step made at once; the rest was resampled.
     pub largest_step_ns: i64,
 }
 
-/// A device starved or was flooded, or did so several times at once. Instants are by this machine's
-/// monotonic clock, as those of a ledger are.
+/// One or more simultaneous xruns. Times are on this machine's monotonic clock, as in ledgers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Xrun {
-    /// When the device last woke before it.
+    /// Last wake-up of the device before the xrun.
     pub since_ns: i64,
-    /// When it was noticed.
+    /// Time of detection.
     pub at_ns: i64,
-    /// How often.
+    /// Count.
     pub count: u32,
 }
 
-/// Every packet that was not heard at its turn, under one cause. The sum of the first six is that of the
-/// counters `late`, `lost` and `unheard`.
+/// Causes of all packets that were not played on time. The first six add up to the counters `late`,
+/// `lost` and `unheard`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the glossary has a line for each")]
@@ -311,12 +306,12 @@ pub struct GapReport {
     pub host_stalled: u64,
     pub lost: u64,
     pub discarded: u64,
-    /// The latency that would have caught 99 % of what its sender sent late.
+    /// Latency to catch 99 % of the packets sent late.
     pub sender_needs_ns: Option<i64>,
-    /// The latency that would have caught 99 % of what was late on the way.
+    /// Latency to catch 99 % of the packets delayed by the network.
     pub network_needs_ns: Option<i64>,
-    /// The latency that would have caught 99 % of what was late here, where that is because the
-    /// device takes so much of the latency that there is no time for the way.
+    /// Latency to catch 99 % of the packets late at the receiver, if the device leaves the
+    /// network no time.
     pub receiver_needs_ns: Option<i64>,
 }
 
@@ -324,149 +319,146 @@ pub struct GapReport {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StageSummary {
-    /// See the glossary.
+    /// Name of the stage (see the glossary).
     pub name: Cow<'static, str>,
-    /// Its length.
+    /// Length of the stage.
     pub summary: Summary,
-    /// How far its median may be from the truth, either way, where its ends are on two clocks.
+    /// Uncertainty of the median, ± ns, between two clocks.
     pub uncertainty_ns: Option<i64>,
 }
 
-/// What one network brought of a stream.
+/// Packets via one network.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PathReport {
-    /// Its interface here.
+    /// Local network interface.
     pub interface: String,
-    /// Packets it brought.
+    /// Packets received via it.
     pub received: u64,
-    /// Of those, packets that no other network had brought before.
+    /// Packets that arrived first via it.
     pub first: u64,
-    /// Packets it did not bring.
+    /// Packets lost on it.
     pub lost: u64,
 }
 
-/// What packets carry of earlier ones.
+/// Redundancy in sent packets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RedundancyReport {
-    /// As it was asked for.
+    /// Redundancy as requested by the user.
     pub asked: String,
-    /// Time after its own departure in which a packet may still be repaired.
+    /// Repair time after a packet's departure.
     pub budget_ns: i64,
-    /// Repair symbols in each packet; a copy of another packet is one.
+    /// Repair symbols per packet; a copy counts as one.
     pub symbols: usize,
-    /// Packets after a packet that may bring it back.
+    /// Number of following packets that can restore a packet.
     pub window: usize,
-    /// Whether every packet is sent again whole instead.
+    /// Whether each packet is instead sent again whole.
     pub repeated: bool,
-    /// Bytes of UDP payload on top for each packet.
+    /// Extra UDP payload per packet, in bytes.
     pub bytes: usize,
 }
 
-/// What packets that came carry of others.
+/// Redundancy in received packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RepairReport {
-    /// Time after its own departure in which a packet may be repaired.
+    /// Repair time after a packet's departure.
     pub window_ns: i64,
-    /// The least latency that leaves all of that here.
+    /// Smallest latency that leaves all of that time.
     pub needs_ns: i64,
 }
 
-/// One reason for which datagrams were no packets.
+/// Invalid datagrams of one reason.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InvalidCount {
-    /// Its name.
+    /// Reason.
     pub reason: Cow<'static, str>,
-    /// How many.
+    /// Count.
     pub count: u64,
 }
 
-/// The peer's clock against ours.
+/// Peer's clock against ours.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Clock {
-    /// Peer's wall clock less our monotonic clock.
+    /// Peer's wall clock minus our monotonic clock.
     pub offset_ns: i64,
-    /// How far that may be from the truth, either way; absent where the sender says that its own clock is not to be
-    /// relied upon.
+    /// Uncertainty, ± ns; absent if the sender marks its clock as unreliable.
     pub uncertainty_ns: Option<i64>,
-    /// The round trip of the exchange it rests on; absent where it rests on none, and below what the
-    /// stamps of an exchange can tell.
+    /// Round trip of the underlying exchange, if any; absent below the timestamps' resolution.
     pub round_trip_ns: Option<i64>,
-    /// By how much it runs faster than ours, in ppm.
+    /// Rate against ours, in ppm, positive if fast.
     pub rate_ppm: Option<f64>,
-    /// By how much the peer's sound card runs faster than our clock, in ppm, if known.
+    /// Rate of the peer's sound card against our clock, in ppm, positive if fast.
     pub card_ppm: Option<f64>,
-    /// What this rests on: `rtcp` for exchanges of reports, `system` or `ptp` where both system clocks
-    /// are synchronised and surer, `host` where both ends run on one machine and read one clock.
+    /// Basis: `rtcp` (exchanges of reports), `system` or `ptp` (synchronized system clocks, more
+    /// accurate), or `host` (both ends on one machine).
     pub source: Cow<'static, str>,
 }
 
-/// A packet with the length of each known stage.
+/// A packet with the lengths of its known stages.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorstPacket {
-    /// Its first frame as an RTP timestamp.
+    /// RTP timestamp of its first frame.
     pub rtp_timestamp: u32,
-    /// Capture to DAC, if known.
+    /// Capture-to-DAC latency, if known.
     pub total_ns: Option<i64>,
-    /// Name and length, in the order of travel.
+    /// Name and length of each stage, in the order of travel.
     pub stages: Vec<(Cow<'static, str>, i64)>,
 }
 
-/// What one receiver said of our stream.
+/// State of one receiver, from its reports.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RemoteReceiver {
-    /// Its synchronisation source.
+    /// Its synchronization source (SSRC).
     pub ssrc: u32,
-    /// The host it reports from.
+    /// Host that sends its reports.
     pub address: String,
-    /// Whether what it asks for counts: packets go to its host, or to a group.
+    /// Whether its requests count, as packets go to its host or a group.
     pub believed: bool,
-    /// `here`, `lost` (it stopped reporting without a goodbye) or `left` (it said goodbye, or is no receiver of the
-    /// stream any more).
+    /// `here`, `lost` (its reports stopped without a goodbye) or `left` (it sent a goodbye, or no
+    /// longer receives the stream).
     pub state: Cow<'static, str>,
-    /// From its last report to the end of the run.
+    /// Time from its last report to the end of the run.
     pub silent_ns: i64,
-    /// How often it stopped reporting without a goodbye.
+    /// How often its reports stopped without a goodbye.
     pub times_lost: u32,
-    /// The longest latency it asked for, where the latency follows what receivers ask for.
+    /// Longest requested latency, if the latency follows requests.
     pub asked_ns: Option<i64>,
-    /// Packets it missed, by its own count.
+    /// Reported lost packets.
     pub lost: i64,
-    /// Of those, rebuilt in time from what other packets carried, if it says so.
+    /// Lost packets rebuilt in time, if reported.
     pub repaired: Option<u64>,
-    /// Packets that neither came nor were rebuilt in time, if it says so.
+    /// Packets neither received nor rebuilt in time, if reported.
     pub unrepaired: Option<u64>,
     /// Interarrival jitter.
     pub jitter_ns: i64,
-    /// The latency it reaches, if it says so.
+    /// Effective latency, if reported.
     pub effective_ns: Option<i64>,
-    /// How sure it is.
+    /// Uncertainty of that latency.
     pub uncertainty_ns: Option<i64>,
-    /// Round trip to it; absent where it is not known, and below what the stamps of an exchange can
-    /// tell.
+    /// Round trip; absent if unknown or below the timestamps' resolution.
     pub round_trip_ns: Option<i64>,
 }
 
-/// How both directions of a call went.
+/// Report of a call in both directions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallReport {
-    /// Version of these names.
+    /// Version of the JSON names.
     pub schema: u32,
     /// `call` or `serve`.
     pub role: Cow<'static, str>,
-    /// What was heard, then what was sent.
+    /// Received direction, then sent direction.
     pub directions: Vec<Report>,
 }
 
 impl CallReport {
-    /// Both directions as JSON.
+    /// JSON of both directions.
     pub fn json(role: &str, directions: &[Report]) -> Result<String, serde_json::Error> {
         let all: Vec<_> = directions.iter().map(Report::to_json).collect::<Result<_, _>>()?;
         Ok(format!("{{\"schema\":1,\"role\":\"{role}\",\"directions\":[{}]}}", all.join(",")))
@@ -474,30 +466,29 @@ impl CallReport {
 }
 
 impl Report {
-    /// As JSON, indented but for what there are many of, ending in a line feed.
+    /// JSON with a final line feed; long lists have one line per item.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         json(self)
     }
 }
 
-/// What spaces a sender's packets.
+/// Pacing of a sender's packets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PacingReport {
-    /// `etf-offload`, `etf`, `fq`, `sleep` or `batch`.
+    /// Pacing mode: `etf-offload`, `etf`, `fq`, `sleep` or `batch`.
     pub rung: Cow<'static, str>,
-    /// How long after it is due a packet is launched, or handed over by a thread that sleeps; absent where it is at
-    /// once.
+    /// From scheduled departure to launch, or to hand-over by a sleeping thread; absent if
+    /// immediate.
     pub lead_ns: Option<i64>,
-    /// Why this rung.
+    /// Reason for this mode.
     pub why: String,
-    /// Packets that the queue dropped, since they could not be launched in time.
+    /// Packets dropped by the queue, too late for their launch.
     pub unlaunched: u64,
-    /// Of those, packets of which nobody could say which they were: no line of a ledger marks them.
+    /// Dropped packets that no ledger line marks, as they were not identified.
     pub unnamed: u64,
 }
 
-/// Every counter by its name.
 fn each_by_name<S: Serializer>(
     counters: impl Iterator<Item = Counted>,
     serializer: S,
@@ -505,7 +496,6 @@ fn each_by_name<S: Serializer>(
     serializer.collect_map(counters.map(|counted| (counted.name, counted.count)))
 }
 
-/// The counts of these names; 0 for others.
 fn counts<'de, D: Deserializer<'de>>(from: D) -> Result<impl Fn(&str) -> u64, D::Error> {
     let counts = BTreeMap::<String, Value>::deserialize(from)?;
     Ok(move |name: &str| counts.get(name).and_then(Value::as_u64).unwrap_or(0))
@@ -523,7 +513,6 @@ fn from_names<'de, D: Deserializer<'de>>(from: D) -> Result<Counters, D::Error> 
 mod tests {
     use super::*;
 
-    /// A run with every field set.
     const RUN: &str = include_str!("../samples/run.json");
 
     #[test]

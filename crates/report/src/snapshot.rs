@@ -1,5 +1,5 @@
-//! A snapshot: what a running program tells of its streams at one moment, as one line of JSON. Names are
-//! fixed as those of the [report](crate::Report) are, and mean what they mean there.
+//! Snapshot of a running program's streams, as one line of JSON. Names are stable and mean the same
+//! as in the [report](crate::Report).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,28 +15,28 @@ use tautline_proto::wire::avtp::id_of;
 
 use crate::WorstPacket;
 
-/// The version of these names.
+/// Version of the JSON names.
 pub const SCHEMA: u32 = 1;
 
-/// One run.
+/// Snapshot of one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Snapshot {
-    /// Version of these names.
+    /// Version of the JSON names.
     pub schema: u32,
-    /// The process that runs it.
+    /// Process id.
     pub pid: u32,
     /// `send`, `recv` or `work`.
     pub role: String,
-    /// The command line of that process.
+    /// Command line of the process.
     pub command: String,
-    /// Since the run began; 0 while a sender is waited for.
+    /// Time since the start of the run; 0 while the receiver waits for a sender.
     pub elapsed_ns: i64,
-    /// Those of a receiver; the one of a sender.
+    /// A receiver's streams, or a sender's one stream.
     pub streams: Vec<StreamSnapshot>,
-    /// The clock that a receiver follows beside them (`--clock`); absent where none was asked for.
+    /// Clock followed via `--clock`, if any.
     pub clock: Option<FollowedClockSnapshot>,
-    /// The plugins that a worker runs for other machines; absent without any.
+    /// Plugins run for other machines, if any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub worked: Vec<WorkedSnapshot>,
 }
@@ -45,208 +45,208 @@ pub struct Snapshot {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorkedSnapshot {
-    /// The number of its stream.
+    /// Number of its stream.
     pub id: u32,
-    /// Its id in the worker's catalogue.
+    /// Plugin id in the worker's catalogue.
     pub plugin: String,
-    /// The client: the name by which it is trusted and its address.
+    /// Client's trusted name and address.
     pub by: String,
-    /// As the control port of the worker reports it: `starting`, `idle`, `running`, `restarting` or `failed`.
+    /// Phase as at the control port: `starting`, `idle`, `running`, `restarting` or `failed`.
     pub phase: String,
-    /// The part of a core that is promised to it, 0 to 1.
+    /// Reserved share of a core, 0 to 1.
     pub share: f64,
-    /// Blocks that it ran.
+    /// Processed blocks.
     pub blocks: u64,
     /// Blocks that never arrived.
     pub missed: u64,
-    /// Processes that were started in place of one that died or hung.
+    /// Processes that replaced a dead or hung one.
     pub restarts: u32,
 }
 
-/// A clock that is followed.
+/// A clock that a receiver follows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FollowedClockSnapshot {
-    /// As it was given.
+    /// Address as given by the user.
     pub address: String,
-    /// The talker's stream id; absent before one was heard, unless it was asked for.
+    /// Talker's stream id; absent until the receiver has seen one, unless the user requested one.
     pub stream: Option<String>,
-    /// Whether it is heard.
+    /// State of reception.
     pub state: FollowedClockState,
-    /// How much faster than nominally it runs against TAI; absent before that was known to 1 ppm.
+    /// Rate error against TAI in ppm, positive if fast; absent until known to 1 ppm.
     pub rate_ppm: Option<f64>,
-    /// How far that may be from the truth, either way.
+    /// Uncertainty of the rate, ± ppm.
     pub uncertainty_ppm: Option<f64>,
-    /// For how long it has been held; absent in other states.
+    /// Duration of the holdover so far; absent in other states.
     pub held_ns: Option<i64>,
 }
 
-/// Whether a clock that is followed is heard.
+/// Reception of a followed clock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FollowedClockState {
-    /// Nothing has come yet that tells of it.
+    /// Nothing received yet.
     Unheard,
-    /// It is.
+    /// Clock packets arrive.
     Heard,
-    /// It was, and nothing comes that tells of it: its rate is held.
+    /// Holdover: clock packets arrived earlier, but no longer.
     Held,
-    /// A state that this taut does not know.
+    /// State unknown to this version.
     #[default]
     #[serde(other)]
     Unknown,
 }
 
-/// How it stands with whoever is at the other end of a stream.
+/// State of the peer of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StreamState {
-    /// It is there.
+    /// Connected.
     Here,
-    /// A receiver: no packet has come yet.
+    /// Receiver: no packet has arrived yet.
     Awaited,
-    /// A receiver: packets came, and none for a second or more.
+    /// Receiver: packets arrived, but none for a second or more.
     Silent,
-    /// A receiver: none of it can be played as this end was set up.
+    /// Receiver: the stream does not fit this end's configuration, so none is played.
     Refused,
-    /// A sender: no receiver whose word counts answers.
+    /// Sender: no receiver whose reports count answers.
     Nobody,
-    /// A sender: a receiver stopped reporting without a goodbye.
+    /// Sender: a receiver stopped reporting without a goodbye.
     Lost,
-    /// It is too early to say, or nobody can say.
+    /// Not known, or not yet.
     #[default]
     #[serde(other)]
     Unknown,
 }
 
-/// One stream.
+/// Snapshot of one stream.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StreamSnapshot {
-    /// As it was given.
+    /// Address as given by the user.
     pub address: String,
-    /// Where its packets come from; absent at a sender and where nobody is known.
+    /// Source address of its packets; absent if unknown and at a sender.
     pub sender: Option<String>,
-    /// The other end.
+    /// State of the peer.
     pub state: StreamState,
-    /// Frames per second.
+    /// Sample rate in Hz.
     pub rate: u32,
-    /// Samples per frame.
+    /// Channels.
     pub channels: usize,
-    /// `l16`, `l24`, `opus` or the like.
+    /// Audio format, such as `l16`, `l24` or `opus`.
     pub format: String,
-    /// Bits per second of sound, where the sender chooses them; absent where they are what the sound takes.
+    /// Audio bit rate in bit/s, if the sender chooses it; absent if it depends on the sound.
     pub bitrate: Option<u32>,
-    /// By what its packets go in a call, `udp` or `tcp`, which may change; absent elsewhere: the address says it.
+    /// Current transport of a call, `udp` or `tcp`; elsewhere the address implies it.
     pub transport: Option<String>,
-    /// Whether silence is sent in its place; of what is received nobody knows.
+    /// Whether silence is sent instead of the sound; unknown for received streams.
     pub muted: bool,
-    /// Audio time in one packet.
+    /// Audio time per packet.
     pub ptime_ns: i64,
-    /// Capture to DAC.
+    /// Capture-to-DAC latency.
     pub latency: LatencySnapshot,
-    /// Medians of the last second, in the order of travel; at a receiver by the device's word.
+    /// Median stage lengths of the last second; at a receiver as reported by the device.
     pub stages: Vec<StageLength>,
-    /// The depth: the link offset that arrivals ask for; absent at a sender and before it is measured.
+    /// Target delay: link offset that the arrivals need. Absent at a sender and until measured.
     pub depth_ns: Option<i64>,
-    /// The least headroom of the last second, below zero where a packet came late; absent at a sender.
+    /// Minimum headroom of the last second, negative if late; absent at a sender.
     pub headroom_ns: Option<i64>,
-    /// Everything counted since the run began, by the names of the report.
+    /// Counts since the start of the run, under the report's names.
     pub counters: BTreeMap<String, u64>,
-    /// What was counted in the last second.
+    /// Counts of the last second.
     pub second: SecondCounts,
-    /// The meter of each channel: of a receiver as the stream is mixed, before the volume of all; of a
-    /// sender as it is sent. Absent until something was heard.
+    /// Meter per channel, absent before any sound: at a receiver before the master volume, at a
+    /// sender as sent.
     pub meters: Option<Vec<Meter>>,
-    /// The packet of the last minute that had the least to spare.
+    /// Packet of the last minute with the least headroom.
     pub worst: Option<WorstStages>,
-    /// The sender's clock against ours, at a receiver that knows it.
+    /// Sender's clock against ours, if a receiver knows it.
     pub clock: Option<ClockSnapshot>,
 }
 
-/// Capture to DAC.
+/// Capture-to-DAC latency.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LatencySnapshot {
-    /// The link offset that is promised or kept, if anybody says what it is.
+    /// Link offset that is announced or kept, if known.
     pub configured_ns: Option<i64>,
-    /// The median of the newest packets; of a sender, what the receiver says that hears it last.
+    /// Median of the newest packets; at a sender the last one reported by a receiver.
     pub measured_ns: Option<i64>,
-    /// How far that may be from the truth, either way.
+    /// Uncertainty of the measured latency, ± ns.
     pub uncertainty_ns: Option<i64>,
-    /// Of the whole run.
+    /// 99th percentile of the whole run.
     pub p99_ns: Option<i64>,
-    /// Whose word it is, as in the report: `sound`, `device`, `due`, or `receivers` at a sender.
+    /// Source as in the report: `sound`, `device`, `due`, or `receivers` at a sender.
     pub by: String,
 }
 
-/// How long one stage took.
+/// Length of one stage.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StageLength {
-    /// See the glossary.
+    /// Name of the stage (see the glossary).
     pub name: Cow<'static, str>,
-    /// Its length.
+    /// Length of the stage.
     pub ns: i64,
 }
 
-/// What was counted in the last second.
+/// Counts of the last second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SecondCounts {
-    /// Of which so much is known: less than a second after somebody began to look.
+    /// Covered time, less than a second when observation has just begun.
     pub over_ns: i64,
-    /// Packets sent, or received.
+    /// Packets sent or received.
     pub packets: u64,
-    /// Packets that had not come at their turn.
+    /// Packets missing at their playout time.
     pub lost: u64,
-    /// Packets that came after it.
+    /// Late packets.
     pub late: u64,
     /// Xruns of the device.
     pub xruns: u64,
-    /// Lost ones as a share of those that were due; absent where none were, and at a sender.
+    /// Lost share of the packets due; absent if none were due and at a sender.
     pub loss_share: Option<f64>,
 }
 
-/// How loud a channel was since the snapshot before, in dBFS: a sample of 1 is 0 dB, so that a sine of
-/// full scale has an RMS of −3.01 dB. Absent of digital silence.
+/// Level of a channel since the previous snapshot, in dBFS. A sample of 1 is 0 dB, so a full-scale
+/// sine has an RMS of −3.01 dB. Absent for digital silence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Meter {
-    /// The largest sample.
+    /// Peak level.
     pub peak_db: Option<f64>,
-    /// The root of the mean square.
+    /// RMS level.
     pub rms_db: Option<f64>,
 }
 
-/// A packet with the length of each known stage.
+/// A packet with the lengths of its known stages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorstStages {
-    /// Its first frame as an RTP timestamp.
+    /// RTP timestamp of its first frame.
     pub rtp_timestamp: u32,
-    /// Capture to DAC, if known.
+    /// Capture-to-DAC latency, if known.
     pub total_ns: Option<i64>,
-    /// In the order of travel.
+    /// Stages in the order of travel.
     pub stages: Vec<StageLength>,
 }
 
-/// The sender's clock against ours.
+/// Sender's clock against ours.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockSnapshot {
-    /// What it rests on: `rtcp`, `system`, `ptp` or `host`.
+    /// Basis of the mapping: `rtcp`, `system`, `ptp` or `host`.
     pub source: String,
-    /// How far it may be from the truth, either way, if that is known.
+    /// Uncertainty, ± ns, if known.
     pub uncertainty_ns: Option<i64>,
-    /// The round trip of the exchange it rests on, if it rests on one.
+    /// Round trip of the underlying exchange, if any.
     pub round_trip_ns: Option<i64>,
-    /// By how much it runs faster than ours, in ppm.
+    /// Rate against ours, in ppm, positive if fast.
     pub rate_ppm: Option<f64>,
 }
 
 impl Meter {
-    /// Of a level, to a tenth of a decibel.
+    /// Converts a level, rounded to 0.1 dB.
     pub fn of(level: &Level) -> Self {
         let db = |factor: f32| (factor > 0.0).then(|| 20.0 * f64::from(factor).log10());
         let tenths = |db: f64| (db * 10.0).round() / 10.0;
@@ -255,7 +255,7 @@ impl Meter {
 }
 
 impl FollowedClockSnapshot {
-    /// Of how a clock that was given so stands.
+    /// Snapshot of a clock with this address.
     pub fn of(address: &str, standing: &CrfStanding, now: LocalTime) -> Self {
         let (state, held_ns) = match standing.state {
             CrfState::Unheard => (FollowedClockState::Unheard, None),
@@ -276,7 +276,7 @@ impl FollowedClockSnapshot {
 }
 
 impl ClockSnapshot {
-    /// Of how the sender's clock is mapped to ours.
+    /// Snapshot of a clock mapping.
     pub fn of(mapping: &ClockMapping) -> Self {
         Self {
             source: mapping.source.name().to_owned(),
@@ -295,19 +295,19 @@ impl From<WorstPacket> for WorstStages {
     }
 }
 
-/// Every counter by its name.
+/// Collects counters by name.
 pub fn counters(counted: impl Iterator<Item = Counted>) -> BTreeMap<String, u64> {
     counted.map(|counted| (counted.name.to_owned(), counted.count)).collect()
 }
 
 impl StreamSnapshot {
-    /// What was counted here, if all of it is known.
+    /// Returns the counters, or `None` if one of them is missing.
     pub fn counted(&self) -> Option<Counters> {
         Counters::known(|name| self.counters.get(name).copied())
     }
 }
 
-/// The median of each stage of these packets, in the order of travel.
+/// Median of each stage over these packets, in the order of travel.
 pub fn medians(packets: impl Iterator<Item = WorstPacket>) -> Vec<StageLength> {
     let mut lengths: Vec<(Cow<'static, str>, Vec<i64>)> = Vec::new();
     for (name, ns) in packets.flat_map(|packet| packet.stages) {

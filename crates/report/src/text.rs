@@ -1,4 +1,4 @@
-//! The report for people: one screen, widest stage first seen.
+//! Text form of the report: one screen, with the widest stage marked.
 
 mod arrivals;
 mod clocks;
@@ -15,22 +15,21 @@ use crate::{RemoteReceiver, Report, StreamReport};
 use arrivals::GapMends;
 use known::Known;
 
-/// Renders a report.
+/// Renders the report of a stream.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
-    // Writing to a string cannot fail.
     let _ = write_report(&mut out, report, false);
     out
 }
 
-/// Renders a report of one direction of a call, whose options are others than those of a stream alone.
+/// Renders the report of one direction of a call, whose options differ from those of a stream.
 pub fn render_call(report: &Report) -> String {
     let mut out = String::new();
     let _ = write_report(&mut out, report, true);
     out
 }
 
-/// Renders what callers of a server had: of each its stream, what was heard of it and what was sent to it.
+/// Renders the reports of a server's callers: for each, its stream, then received and sent sound.
 pub fn render_served(reports: &[Report]) -> String {
     let mut out = String::new();
     for report in reports {
@@ -97,8 +96,8 @@ fn write_report(out: &mut String, report: &Report, in_call: bool) -> fmt::Result
     report.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
 }
 
-/// The processor's share of a run; what went before, such as waiting for a sender, is all there is
-/// of a short one.
+/// CPU share of a run. Short runs show CPU time instead, since mostly start-up, such as waiting for
+/// a sender, counts there.
 fn processor(busy: f64, seconds: f64) -> String {
     match seconds >= 1.0 {
         true => format!("{:.1} % of a core", busy / seconds * 100.0),
@@ -106,7 +105,7 @@ fn processor(busy: f64, seconds: f64) -> String {
     }
 }
 
-/// What it is; of several at one address also whose.
+/// Writes the stream's address and format, with the sender if several share the address.
 fn head(out: &mut String, stream: &StreamReport, several: bool) -> fmt::Result {
     write!(out, "{}", stream.address)?;
     if let Some(sender) = stream.sender.as_ref().filter(|_| several) {
@@ -130,10 +129,10 @@ fn head(out: &mut String, stream: &StreamReport, several: bool) -> fmt::Result {
     writeln!(out)
 }
 
-/// Characters of the longest bar.
 const BAR: i64 = 40;
 
-/// Stages one under the other, each bar beginning where the one before ended; the widest is marked.
+/// Draws the stages one below another, each bar starting at the end of the previous one. The widest
+/// is marked.
 fn waterfall(out: &mut String, stream: &StreamReport) -> fmt::Result {
     let median = |summary: &Summary| summary.p50_ns.unwrap_or(0);
     let total: i64 = stream.stages.iter().map(|stage| median(&stage.summary).max(0)).sum();
@@ -195,7 +194,7 @@ fn counters(out: &mut String, stream: &StreamReport, report: &Report) -> fmt::Re
     spans.into_iter().try_for_each(|(name, summary)| spread(out, name, summary))
 }
 
-/// What else was counted, if it was.
+/// Lists the remaining counters that are not 0.
 fn others(out: &mut String, counters: impl Iterator<Item = Counted>) -> fmt::Result {
     for Counted { words, count, .. } in counters {
         let Some((several, one)) = words.filter(|_| count > 0) else { continue };
@@ -204,7 +203,6 @@ fn others(out: &mut String, counters: impl Iterator<Item = Counted>) -> fmt::Res
     Ok(())
 }
 
-/// One line of a distribution, if anything was counted.
 fn spread(out: &mut String, name: &str, summary: Option<Summary>) -> fmt::Result {
     let Some(Summary { p50_ns: Some(p50), p99_ns, max_ns, .. }) = summary else { return Ok(()) };
     write!(out, "{name} p50 {}", Nanos(p50))?;
@@ -216,7 +214,7 @@ fn spread(out: &mut String, name: &str, summary: Option<Summary>) -> fmt::Result
     writeln!(out)
 }
 
-/// How unsure a figure is; nothing where both ends have one clock.
+/// Writes the uncertainty of a figure, unless both ends share a clock.
 fn unsure(out: &mut String, uncertainty: Option<i64>) -> fmt::Result {
     match uncertainty {
         Some(uncertainty) if uncertainty > 0 => write!(out, " ± {}", Nanos(uncertainty)),
@@ -278,7 +276,7 @@ fn worst(out: &mut String, stream: &StreamReport) -> fmt::Result {
     Ok(())
 }
 
-/// A length of time with three digits that matter: `5.00ms`, `20.8us`.
+/// A duration with three significant digits: `5.00ms`, `20.8us`.
 pub struct Nanos(pub i64);
 
 impl fmt::Display for Nanos {

@@ -1,4 +1,4 @@
-//! Control connections of calls, as whoever answers them has them: events on an ordinary thread.
+//! Control connections of calls, as events for an ordinary thread.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,19 +24,19 @@ const STUCK: Duration = Duration::from_secs(5);
 pub enum ConnectionEvent {
     Came(Box<CalledConnection>),
     Said(ConnectionId, Box<CallMessage>),
-    /// A connection that is to carry the sound of a call: what it showed first, and nothing of the sound was read.
+    /// A media connection. Only its ticket was read, none of its sound.
     Media {
         ticket: MediaTicket,
         stream: std::net::TcpStream,
         from: SocketAddr,
-        /// Its place among those who are not known yet: held until it is judged.
+        /// Place among unidentified connections, held until this one is judged.
         place: MediaPlace,
     },
-    /// It is closed, or is of no use any more: why, if it was for a fault of the other end.
+    /// The connection is closed or unusable, with the reason if the peer is at fault.
     Gone(ConnectionId, Option<String>),
 }
 
-/// A place among those who are not known yet, of which there are few. Dropped, it is free.
+/// A scarce place among unidentified connections, released on drop.
 pub struct MediaPlace(#[expect(dead_code, reason = "held")] Guest);
 
 pub struct CalledConnection {
@@ -44,18 +44,18 @@ pub struct CalledConnection {
     pub from: SocketAddr,
     pub local: SocketAddr,
     pub peer: HostKey,
-    /// The name by which that is trusted; none if it is this host's own.
+    /// Name of the trusted peer; `None` for this host's own key.
     pub name: Option<String>,
     pub secret: [u8; SECRET_BYTES],
     pub teller: ConnectionEventSender,
 }
 
-/// Says something on a line. Dropped, it closes the line once that was said.
+/// Sends messages on a connection. Dropping it closes the connection after the queued messages.
 #[derive(Debug)]
 pub struct ConnectionEventSender(mpsc::Sender<CallMessage>);
 
 impl ConnectionEventSender {
-    /// Says this. False where the line takes nothing any more: it is gone, or will be.
+    /// Queues a message. Returns `false` if the queue is full or the connection is closed.
     pub fn say(&self, message: CallMessage) -> bool {
         self.0.try_send(message).is_ok()
     }
@@ -80,7 +80,7 @@ impl CallConnections {
         Self { events, numbers: Arc::default() }
     }
 
-    /// False if nobody takes events, or not as fast as they come.
+    /// Returns `false` if the event queue is full or has no reader.
     fn tell(&self, event: ConnectionEvent) -> bool {
         match self.events.try_send(event) {
             Ok(()) => true,
@@ -88,7 +88,8 @@ impl CallConnections {
         }
     }
 
-    /// Says that a line is gone, however long that takes to be heard: nobody is to wait for one that is not there.
+    /// Reports a closed connection, and retries until the queue has room: the reader must not wait
+    /// for a dead connection.
     async fn tell_gone(&self, id: ConnectionId, why: Option<String>) {
         let mut event = ConnectionEvent::Gone(id, why);
         while let Err(TrySendError::Full(unsent)) = self.events.try_send(event) {

@@ -1,4 +1,4 @@
-//! One connection, from its first byte to its end.
+//! A connection from its first byte to its end.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -31,11 +31,11 @@ use crate::routes::{Caller, ProvenKey};
 
 const HEAD_LIMIT: Duration = Duration::from_secs(5);
 const MOST_HEAD: usize = 16 << 10;
-/// For a whole connection, whatever comes by it: a client that wants more makes another.
+/// Timeout for a whole connection, regardless of traffic; clients may reconnect.
 const WHOLE_LIMIT: Duration = Duration::from_secs(60);
-/// For the other end to read why it was refused.
+/// Time for the peer to read the reason of a rejection.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// A record of TLS that begins a handshake (RFC 8446 §5.1); no request of HTTP begins so.
+/// TLS record type of a handshake (RFC 8446 §5.1); no HTTP request starts with it.
 const HANDSHAKE: u8 = 22;
 
 #[derive(Clone)]
@@ -55,20 +55,20 @@ impl Reception {
         from: SocketAddr,
         (guest, closed): (Guest, Closed),
     ) {
-        // What fails here is the other end's: it was told, or is not there any more.
+        // An error here means that the peer is gone.
         let _ = stream.set_nodelay(true);
         let mut ending = self.ending.clone();
         let (office, reception) = (self.office.clone(), self.clone());
         let attended = async {
             let call = timeout(WHOLE_LIMIT, self.show(stream, from, guest)).await;
-            // A call lasts as long as it is heard of, which whoever answers it decides.
+            // No timeout for a call: the event's receiver decides when it ends.
             if let (Ok(Some((stream, caller, guest))), Some(office)) = (call, office) {
                 office.attend(stream, caller).await;
                 drop(guest);
             }
         };
         tokio::select! {
-            // First: a guest that left is closed as well.
+            // Checked first, since a guest that left is closed as well.
             biased;
             () = attended => {}
             _ = closed => reception.turn_away(from, TurnedAway::TooMany),
@@ -139,7 +139,7 @@ impl Reception {
         }
         let proven = peer_key(connection).zip(connection_secret(connection));
         if proven.is_none() {
-            // Nobody gets here without a certificate; better closed than open.
+            // Unreachable, as clients must show a certificate; close to be safe.
             let _ = stream.shutdown().await;
             return None;
         }
@@ -184,12 +184,12 @@ fn lacks(error: &std::io::Error) -> TurnedAway {
             | UnsupportedCertificate,
         )) => TurnedAway::TrustsNot,
         Some(_) => TurnedAway::NoHandshake,
-        // A peer that froze, or waited for this machine while it froze, hangs up without an alert when it goes on.
+        // A peer that froze, or waited while this machine froze, later hangs up without an alert.
         None => TurnedAway::HungUp,
     }
 }
 
-/// In plain HTTP, as whoever asked so reads nothing else.
+/// Answers in plain HTTP, the protocol of the request.
 async fn refuse_plain(mut stream: TcpStream) {
     let body = r#"{"error":"from other hosts this port takes TLS alone, with a key that is trusted here; see taut pair"}"#;
     let answer = format!(
@@ -202,7 +202,8 @@ async fn refuse_plain(mut stream: TcpStream) {
     }
 }
 
-/// What was said last is lost to the other end if the connection is closed upon what it sent meanwhile.
+/// Reads pending data before closing. Otherwise TCP resets the connection, and the peer loses the
+/// last answer.
 async fn farewell(mut stream: TcpStream) {
     let _ = stream.shutdown().await;
     let mut unread = [0; 1024];

@@ -1,8 +1,8 @@
-//! Places for connections: no party can take those of another.
+//! Places for connections, arranged so that no party can take those of another.
 //!
-//! Connections from this machine, from hosts of trusted peers seen before, and from strangers have separate places. When
-//! these are full, a connection that waits for a handshake or a request is closed: of the network that has the most, and
-//! there of the host that has the most, the oldest. So a flood closes its own
+//! This machine, hosts of trusted peers seen before, and strangers have separate places. When they
+//! are full, a connection that waits for a handshake or a request is closed. It is the oldest of
+//! the host with the most connections, in the network with the most. So a flood closes its own
 //! connections first, unless it comes from as many networks as there are places.
 
 use std::cmp::Reverse;
@@ -18,19 +18,19 @@ use tokio::sync::oneshot;
 pub(crate) const SHOWING: Duration = Duration::from_secs(3);
 /// Maximum number of connections that are in a call or open a stream: those of a building, each with one call.
 const MAX_BUSY: usize = 256;
-/// Part of [`MAX_BUSY`] that is reserved for this machine.
+/// Part of [`MAX_BUSY`] reserved for this machine.
 const RESERVED_BUSY: usize = 32;
-/// Maximum of one host, so that one trusted peer leaves places to the others.
+/// Maximum per host, so that one trusted peer leaves places for other peers.
 const MAX_BUSY_PER_HOST: usize = 128;
-/// Maximum of each kind that wait: for a handshake, a request, or a judgement. Together with [`MAX_BUSY`] they fit
-/// into the usual limit of 1024 open files.
+/// Maximum of waiting connections of each kind. With [`MAX_BUSY`], they fit into the usual limit of
+/// 1024 open files.
 const MAX_LOCAL: usize = 128;
 const MAX_PEERS: usize = 64;
 const MAX_STRANGERS: usize = 64;
-/// A peer opens the streams of a session at the same time.
+/// Large, since a peer opens all streams of a session at once.
 const MAX_PER_PEER: usize = 32;
 const MAX_PER_STRANGER: usize = 16;
-/// A /24 of IPv4, or a /48 of IPv6: several hosts of one network leave places to others.
+/// Maximum per /24 (IPv4) or /48 (IPv6), so that one network leaves places for other networks.
 const MAX_PER_NETWORK: usize = 32;
 const MAX_REMEMBERED: usize = 64;
 
@@ -43,11 +43,10 @@ enum Origin {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// For a handshake or a request. May be closed to make room.
+    /// Waiting for a handshake or a request. May be closed to make room.
     Waiting,
-    /// Handed to another thread, which judges it soon.
+    /// Passed to another thread that judges it soon.
     Held,
-    /// In a call, or in a request that takes long.
     Busy,
 }
 
@@ -63,12 +62,12 @@ type Limit<'a> = (usize, &'a dyn Fn(&Place) -> bool);
 #[derive(Debug, PartialEq, Eq)]
 enum Room {
     Free,
-    /// After this connection is closed.
+    /// After closing this connection.
     Instead(u64),
     Full,
 }
 
-/// Decides which connections get a place. Numbers of connections grow with time.
+/// Assigns places. Connection numbers increase with time.
 #[derive(Debug, Default)]
 struct Places {
     taken: BTreeMap<u64, Place>,
@@ -76,7 +75,7 @@ struct Places {
     peers: VecDeque<IpAddr>,
 }
 
-/// IPv6 hosts have 2^64 addresses each, and this machine has many too.
+/// Groups the addresses of one host: an IPv6 host has 2^64 of them, and this machine several.
 fn host(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         local if local.is_loopback() => Ipv4Addr::LOCALHOST.into(),
@@ -97,7 +96,8 @@ fn prefix(address: Ipv6Addr, bits: u32) -> IpAddr {
 }
 
 impl Places {
-    /// Takes a place, and returns its number and that of a connection to be closed for it; `None` if there is no room.
+    /// Takes a place. Returns its number, and the number of a connection to close; `None` without
+    /// room.
     fn enter(&mut self, address: IpAddr) -> Option<(u64, Option<u64>)> {
         let host = host(address);
         let origin = match host {
@@ -192,14 +192,14 @@ impl Places {
 #[derive(Debug, Default)]
 struct Presence {
     places: Places,
-    /// Dropped to close a connection.
+    /// Dropping a sender closes its connection.
     open: BTreeMap<u64, oneshot::Sender<Infallible>>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Guests(Arc<Mutex<Presence>>);
 
-/// Ends when a connection is to be closed to make room.
+/// Completes when the connection must close to make room.
 pub(crate) type Closed = oneshot::Receiver<Infallible>;
 
 #[derive(Debug)]
@@ -225,7 +225,7 @@ impl Guests {
 }
 
 impl Guest {
-    /// The peer proved that it is trusted; false if it finds no place as such.
+    /// Marks the peer as trusted; returns `false` if there is no place for it.
     pub(crate) fn recognize(&self) -> bool {
         self.guests.presence(|presence| {
             let room = presence.places.recognize(self.id);
@@ -233,7 +233,8 @@ impl Guest {
         })
     }
 
-    /// Keeps the place until the guest is dropped or [finishes](Self::finish); false if there is no room.
+    /// Keeps the place until the guest is dropped or [finishes](Self::finish). Returns `false` if
+    /// there is no room.
     pub(crate) fn begin(&self) -> bool {
         self.guests.presence(|presence| presence.places.begin(self.id))
     }

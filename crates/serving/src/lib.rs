@@ -1,10 +1,10 @@
-//! The serving side of what one `taut` says to another: HTTP/1.1 in front of a
-//! [`Workshop`](tautline_api::v1::Workshop).
+//! HTTP/1.1 server in front of a [`Workshop`](tautline_api::v1::Workshop), for requests of other
+//! machines.
 //!
-//! One thread of its own runs all connections, others what the workshop does meanwhile; nobody
-//! outside sees anything asynchronous. One TCP port speaks both: plain HTTP to this host's own programs, by
-//! the loopback interface, and TLS with pinned keys to everybody. What has not shown yet that it is trusted
-//! gets little time, little memory and few connections.
+//! One thread runs all connections; blocking workshop calls run on further threads. The interface
+//! is synchronous. One TCP port serves plain HTTP to local programs via loopback, and TLS with
+//! pinned keys to all peers. Unauthenticated connections get little time, little memory and few
+//! places.
 
 mod call_connections;
 mod connection;

@@ -1,5 +1,3 @@
-//! Where to listen, and whether that may be.
-
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,9 +7,9 @@ use thiserror::Error;
 
 #[derive(Debug, Clone)]
 pub struct Listening {
-    /// UDP ports of streams are at the same address. Port 0 for any that is free.
+    /// Also the address of the streams' UDP ports. Port 0 selects any free port.
     pub address: SocketAddr,
-    /// Without it plain HTTP is all that is spoken, on the loopback interface.
+    /// Without it, only plain HTTP on loopback is served.
     pub trust: Option<Arc<TrustStore>>,
 }
 

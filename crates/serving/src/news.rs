@@ -1,4 +1,4 @@
-//! What a server has to do with others, for whoever wants to say it: the server itself prints nothing.
+//! Events of a server for its owner to report; the server itself prints nothing.
 
 use core::fmt;
 use std::net::IpAddr;
@@ -8,7 +8,8 @@ use tautline_api::v1::WorkStreamState;
 
 use crate::guests::SHOWING;
 
-/// What came of being asked. Nothing in it is secret; words of whoever asked may stand in `plugin` and `why`.
+/// Outcome of a request. It contains no secrets; `plugin` and `why` may contain text from the
+/// client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServingNews {
     Opened {
@@ -24,7 +25,7 @@ pub enum ServingNews {
         by: ApiAsker,
         id: u32,
     },
-    /// A request to end another party's stream. The answer was that of an unknown number.
+    /// A request to close a foreign stream. The client got the answer for an unknown number.
     CloseDenied {
         by: ApiAsker,
         id: u32,
@@ -35,12 +36,12 @@ pub enum ServingNews {
     },
 }
 
-/// The name in [`ApiAsker`] of requests with this machine's own key.
+/// Name in [`ApiAsker`] for requests with this machine's own key.
 pub const THIS_MACHINE: &str = "this machine";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiAsker {
-    /// The name by which it is trusted, or [`THIS_MACHINE`]; `None` without a key.
+    /// Trusted name, or [`THIS_MACHINE`]; `None` without a key.
     pub name: Option<String>,
     pub address: IpAddr,
 }
@@ -58,17 +59,14 @@ impl fmt::Display for ApiAsker {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnedAway {
     NotTrusted,
-    /// It was trusted when it came, and is no more.
     TrustedNoMore,
-    /// It rejected this machine's certificate by a TLS alert.
+    /// Rejected this machine's certificate with a TLS alert.
     TrustsNot,
     HungUp,
     NoHandshake,
-    /// Its handshake took too long.
     Slow,
-    /// It asked without TLS, from another host.
     Plain,
-    /// A program of this host asked for another host, as pages in a browser may.
+    /// A local program requested another host, as a page in a browser may.
     OtherHost,
     TooMany,
 }
@@ -95,5 +93,5 @@ impl fmt::Display for TurnedAway {
     }
 }
 
-/// Takes news. It is called where requests are answered, so it must not wait.
+/// Receives news on the server's threads, so it must not block.
 pub(crate) type TellServing = Arc<dyn Fn(&ServingNews) + Send + Sync>;

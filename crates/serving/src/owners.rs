@@ -1,4 +1,4 @@
-//! The owner of each stream: only the owner and this machine's own key may see or end it.
+//! Owners of streams: only the owner and this machine's own key may see or close a stream.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use tautline_api::trust::HostKey;
 pub(crate) enum Actor {
     Machine,
     Peer(HostKey),
-    /// A program on this machine that shows no key. TCP does not tell the users of a machine apart.
+    /// A program on this machine without a key. TCP does not identify users of a machine.
     Local,
 }
 
@@ -16,7 +16,8 @@ pub(crate) enum Actor {
 pub(crate) struct StreamOwners(BTreeMap<u32, Actor>);
 
 impl StreamOwners {
-    /// Records the owner of a new stream, and forgets streams that are not `open`: a worker also ends streams itself.
+    /// Records the owner of a new stream, and removes streams that are not `open`, since a worker
+    /// also ends streams itself.
     pub(crate) fn insert(&mut self, id: u32, owner: Actor, open: &BTreeSet<u32>) {
         self.0.retain(|id, _| open.contains(id));
         self.0.insert(id, owner);

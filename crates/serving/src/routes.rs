@@ -1,4 +1,4 @@
-//! What can be asked, and who may ask.
+//! Routes of the API, and authorization.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,12 +26,11 @@ use crate::guests::Guest;
 use crate::news::{ApiAsker, ServingNews, THIS_MACHINE, TellServing, TurnedAway};
 use crate::owners::{Actor, StreamOwners};
 
-/// What the API is, for programs and people (OpenAPI 3.1).
 pub const OPENAPI: &str = include_str!("../openapi.json");
 
-/// Of a body: a request for a stream has 400 bytes.
+/// Maximum body size; a stream request has about 400 bytes.
 const MOST_BODY: usize = 64 << 10;
-/// From the head of a request to the end of its body.
+/// Timeout from the head of a request to the end of its body.
 const BODY_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
@@ -41,7 +40,7 @@ pub(crate) struct Caller {
     pub(crate) guest: Arc<Guest>,
 }
 
-/// The key that the other end of a TLS connection proved, and the secret of the connection.
+/// The peer's key, proven by TLS, and a secret derived from the connection.
 pub(crate) type ProvenKey = (HostKey, [u8; SECRET_BYTES]);
 
 impl Caller {
@@ -122,8 +121,8 @@ fn handler(call: ApiCall) -> MethodRouter<ApiDesk> {
     }
 }
 
-/// Who was trusted when the connection was made may be so no more; and a page in a browser of this host,
-/// which may send requests to any address, names another host than this.
+/// Rejects peers that lost trust after connecting, and requests from pages in a local browser. Such
+/// pages can send requests to any address, but with another `Host`.
 async fn admit(
     State(desk): State<ApiDesk>,
     Extension(caller): Extension<Caller>,
@@ -162,7 +161,7 @@ fn names_this_host(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The workshop may block, so it is asked on a thread that may.
+/// Runs a workshop call on a blocking thread.
 async fn asked<T: Send + 'static>(
     desk: &ApiDesk,
     ask: impl FnOnce(&dyn Workshop) -> T + Send + 'static,
@@ -209,7 +208,7 @@ async fn stream(
     state.map(Json).ok_or_else(|| no_stream(&id))
 }
 
-/// A foreign stream is answered like an unknown one, so that nobody learns which numbers are in use.
+/// Answers a foreign stream like an unknown one, so that numbers in use stay secret.
 async fn close(
     State(desk): State<ApiDesk>,
     Extension(caller): Extension<Caller>,
@@ -223,7 +222,7 @@ async fn close(
         }
         return Err(no_stream(&id));
     }
-    // Before the workshop: its own news that the stream ended comes while it closes.
+    // Reported first, since the workshop reports the stream's end during `close`.
     (desk.tell)(&ServingNews::Closing { by, id: number });
     let was_there = asked(&desk, move |workshop| workshop.close(number)).await?;
     was_there.then_some(StatusCode::NO_CONTENT).ok_or_else(|| no_stream(&id))
@@ -263,7 +262,8 @@ async fn open(
         let plugin = request.plugin.clone();
         match asked.open(request, given) {
             Ok(stream) => {
-                // Locked before it asks what is open, or it would forget a stream that another request opens meanwhile.
+                // Locked before listing open streams; otherwise it would drop a stream that another
+                // request opens meanwhile.
                 let mut owners = keeper.owners();
                 let open = asked.streams().iter().map(|state| state.id).collect();
                 owners.insert(stream.id, owner, &open);
@@ -288,8 +288,8 @@ async fn open(
     Ok((StatusCode::CREATED, Json(stream)))
 }
 
-/// A stream that its opener does not know of yet. Opening may take longer than an opener waits: when he has gone, nobody
-/// takes this, and as nobody could ever close the stream, it is closed.
+/// A stream that is not yet reported to its opener. If the opener times out meanwhile, it never
+/// learns the number and could not close the stream, so dropping this closes it.
 struct UntoldStream {
     workshop: Arc<dyn Workshop>,
     stream: Option<WorkStream>,
@@ -305,15 +305,15 @@ impl Drop for UntoldStream {
     fn drop(&mut self) {
         let Some(WorkStream { id, .. }) = self.stream.take() else { return };
         let workshop = Arc::clone(&self.workshop);
-        // It waits for a process to end, and here may be the thread of all connections.
+        // Closing waits for a process, and this may be the thread of all connections.
         let close = std::thread::Builder::new().name("taut-close".to_owned());
-        // Without a thread it stays until it makes room, as one whose opener crashed.
+        // If no thread starts, the stream stays until it is evicted, like one whose opener crashed.
         let _ = close.spawn(move || workshop.close(id));
     }
 }
 
 async fn read(headers: &HeaderMap, body: Body) -> Result<StreamRequest, HttpRefusal> {
-    // A page in a browser can send any other without asking whether it may.
+    // Without permission (CORS), pages in a browser may send other types, but not JSON.
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.split(';').next().is_none_or(|kind| kind.trim() != "application/json") {
         let why = "the body is to be JSON and to say so; write Content-Type: application/json (curl \
@@ -321,7 +321,7 @@ async fn read(headers: &HeaderMap, body: Body) -> Result<StreamRequest, HttpRefu
         return Err(HttpRefusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
     let bytes = whole(body).await?;
-    // The version first: another has other fields.
+    // Version first: other versions have different fields.
     let version = serde_json::from_slice::<serde_json::Value>(&bytes)
         .ok()
         .and_then(|asked| asked.get("version").and_then(serde_json::Value::as_u64));
@@ -383,7 +383,6 @@ async fn not_so(method: Method, uri: Uri) -> HttpRefusal {
     HttpRefusal::new(StatusCode::METHOD_NOT_ALLOWED, why)
 }
 
-/// A call of the API: all there are, as the description has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiCall {
     Catalogue,

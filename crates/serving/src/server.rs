@@ -1,4 +1,4 @@
-//! The server as its owner has it: made, asked where it is, and ended.
+//! The server's handle: start, address, stop.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::listen::{ListenError, Listening};
 use crate::news::{ServingNews, TellServing, TurnedAway};
 use crate::routes::{router, without_workshop};
 
-/// Threads on which the workshop is asked at a time: it may block for as long as a process takes to start.
+/// Maximum number of threads for calls to the workshop, which may block while a process starts.
 const MOST_ASKED: usize = 8;
-/// After a failure of the system to hand over a connection, such as none left of its descriptors.
+/// Pause after `accept` failed, for example because no file descriptor was left.
 const PAUSE: Duration = Duration::from_millis(100);
-/// What the workshop was asked for when the server ended has so long to come to an end.
+/// Time for pending workshop calls to finish when the server stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl ApiServer {
         self.address
     }
 
-    /// Ends it: nobody is answered any more. Waits for what was asked of the workshop, not for long.
+    /// Stops answering. Waits for pending workshop calls, up to 5 s.
     pub fn stop(mut self) {
         self.end();
     }
@@ -48,7 +48,7 @@ impl ApiServer {
     fn end(&mut self) {
         let _ = self.ending.send(true);
         if let Some(thread) = self.thread.take() {
-            // It cannot have panicked without its caller's hook having said so.
+            // The panic hook has already reported a panic.
             let _ = thread.join();
         }
     }
@@ -64,7 +64,7 @@ pub fn serve(listening: &Listening, workshop: Arc<dyn Workshop>) -> Result<ApiSe
     serve_telling(listening, workshop, |_| ())
 }
 
-/// The same, and tells what comes of being asked: on those threads, so `tell` must not wait.
+/// Like `serve`, and reports news. `tell` runs on the server's threads, so it must not block.
 pub fn serve_telling(
     listening: &Listening,
     workshop: Arc<dyn Workshop>,
@@ -75,8 +75,8 @@ pub fn serve_telling(
     start(listening, router, None, tell)
 }
 
-/// Listens for calls, and tells what happens on their control connections. Who does not keep up with that is not
-/// called.
+/// Listens for calls, and sends the events of their control connections. If `events` is full, new
+/// connections are closed.
 pub fn serve_calls(
     listening: &Listening,
     events: SyncSender<ConnectionEvent>,
@@ -117,7 +117,7 @@ fn start(
     Ok(ApiServer { address, ending, thread: Some(thread) })
 }
 
-/// Who does not say which protocol it speaks speaks HTTP.
+/// Clients without ALPN use HTTP.
 fn taking_calls(config: Arc<ServerConfig>) -> Arc<ServerConfig> {
     let mut config = Arc::unwrap_or_clone(config);
     config.alpn_protocols = protocols();
@@ -137,12 +137,12 @@ fn run(runtime: Runtime, listener: TcpListener, reception: Reception) {
 }
 
 async fn accept(listener: TcpListener, reception: Reception) {
-    // It was made so that the runtime takes it: it does not block.
+    // Cannot fail: the listener is non-blocking, as the runtime requires.
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let guests = Guests::default();
     loop {
         match listener.accept().await {
-            // A connection without room is closed at once; the client may try again.
+            // Without room, the connection is closed at once; the client may retry.
             Ok((stream, from)) => match guests.enter(from.ip()) {
                 Some(guest) => {
                     tokio::spawn(reception.clone().attend(stream, from, guest));

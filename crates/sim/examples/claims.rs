@@ -1,5 +1,5 @@
-//! Measures in simulated time what is claimed of networks that jitter and lose and of cards that run
-//! apart, for `scripts/bench`: a line for each claim, its fields between bars.
+//! Verifies claims about jitter, loss and drifting cards in simulated time, for `scripts/bench`.
+//! Prints a line per claim, with fields between bars.
 //!
 //! ```text
 //! cargo run --release -p tautline-sim --example claims
@@ -20,10 +20,9 @@ use tautline_sim::scenario::{HostModel, Scenario};
 use tautline_sim::world::{World, play};
 
 const SEED: u64 = 1;
-/// Of each run; the tests have runs of an hour and a day.
+/// Length of each run; the tests run for an hour and a day.
 const TEN_MINUTES: Span = Span::from_secs(600);
 
-/// One line: what is claimed, what is wanted of it, what was found, and whether that is so.
 struct Claim {
     what: String,
     wanted: String,
@@ -31,7 +30,7 @@ struct Claim {
     met: bool,
 }
 
-/// The absolute error that this share of `errors` do not exceed.
+/// Absolute error that this share of `errors` does not exceed.
 fn at(errors: &[Span], share: f64) -> Span {
     let mut errors: Vec<Span> = errors.iter().map(|error| error.abs()).collect();
     errors.sort_unstable();
@@ -39,7 +38,7 @@ fn at(errors: &[Span], share: f64) -> Span {
     errors.get(rank.min(errors.len().saturating_sub(1))).copied().unwrap_or(Span::MAX)
 }
 
-/// Cards as far apart as is supported, at each place that a latency suits.
+/// Cards at the maximum supported rate difference, in several networks with suitable latencies.
 fn drift() -> Vec<Claim> {
     let places = [
         (Preset::Wired, -500.0),
@@ -68,7 +67,6 @@ fn drift() -> Vec<Claim> {
     places.into_iter().map(claim).collect()
 }
 
-/// A card that suddenly runs at another rate.
 fn step() -> Claim {
     let mut scenario = Scenario::on(Preset::Wired, SEED);
     let step = TrueTime::from_nanos(30_000_000_000);
@@ -86,7 +84,7 @@ fn step() -> Claim {
     }
 }
 
-/// Two receivers of one stream, by RTCP alone.
+/// Two receivers of one stream, with RTCP only.
 fn in_step((preset, median, tail): (Preset, i64, i64)) -> Claim {
     let heard = play(Scenario::two_apart(preset, SEED), TEN_MINUTES);
     let settled = |heard: &Heard| heard.errors[30_000..].to_vec();
@@ -150,7 +148,7 @@ fn auto_latency() -> Claim {
         offsets.and_then(|offsets| offsets.last().map(|(_, offset)| *offset)).unwrap_or(Span::MAX)
     };
     let (soon, evident) = (offset_after(1), offset_after(99));
-    // A packet, the wire with 99 % of its jitter, and a ring of two periods, one of which is margin.
+    // A packet, the wire with 99 % of its jitter, and a ring of two periods, one of them as margin.
     let needed = Span::from_micros(1_000 + 202 + 13 + 2_000);
     Claim {
         what: "wired: --latency auto, from 50 ms".into(),

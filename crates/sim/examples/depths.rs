@@ -1,6 +1,6 @@
-//! Compares ways to choose a latency from what packets take, on the same arrivals (docs/internals/decisions,
-//! 0012), and plays five minutes at every place with the one that is in the tree
-//! (docs/performance.md). Prints two tables.
+//! Compares ways to choose a latency from packet delays, on the same arrivals (docs/internals/decisions,
+//! 0012). Then plays five minutes at every place with the current one (docs/performance.md). Prints
+//! two tables.
 //!
 //! ```text
 //! cargo run --release -p tautline-sim --example depths
@@ -18,14 +18,13 @@ use tautline_sim::scenario::Scenario;
 use tautline_sim::trace::Trace;
 use tautline_sim::world::World;
 
-/// A way to choose: takes each packet's transit, says every 20 ms what is to be waited for.
+/// A method: takes each packet's transit time, and returns the target delay every 20 ms.
 trait Way {
     fn name(&self) -> &'static str;
     fn take(&mut self, transit: f64);
     fn choose(&mut self, millis: i64) -> f64;
 }
 
-/// What is in the tree.
 struct Ours(Depth);
 
 impl Way for Ours {
@@ -41,7 +40,7 @@ impl Way for Ours {
     }
 }
 
-/// One window of so many packets; the quantile is given as it is.
+/// A window of some packets, with its quantile.
 struct Window {
     name: &'static str,
     length: usize,
@@ -65,8 +64,8 @@ impl Way for Window {
     }
 }
 
-/// A histogram in which everything counts for less with each packet, as in NetEQ (factor 0.983 for
-/// packets of 20 ms, so 0.99915 for 1 ms), at our quantile.
+/// A histogram that decays with each packet, as in NetEQ (factor 0.983 for packets of 20 ms, thus
+/// 0.99915 for 1 ms), at our quantile.
 struct Forgetting {
     bins: Vec<f64>,
     factor: f64,
@@ -92,9 +91,9 @@ impl Way for Forgetting {
     }
 }
 
-/// An envelope of the peaks, as Roc Toolkit has it: raised at once to 1.2 times the peak jitter or 3
-/// times the mean, lowered only when that is below a 1.7th of it, by a factor 0.794 each 5 s. The
-/// peak falls to nothing within 60 s.
+/// An envelope of the peaks, as in Roc Toolkit. Raised at once to 1.2 times the peak jitter or 3
+/// times the mean. Lowered by a factor of 0.794 at most every 5 s, if that target is below 1/1.7 of
+/// it. The peak decays by 1/60000 per packet.
 struct Envelope {
     least: f64,
     mean: f64,
@@ -142,7 +141,6 @@ fn ways() -> Vec<Box<dyn Way>> {
     ]
 }
 
-/// What became of one way on one network, after the first second.
 fn run(way: &mut dyn Way, path: PathModel, seconds: i64) -> String {
     let mut path = Path::new(path, 1);
     let (mut offset, mut late, mut count, mut sum, mut moves) = (5.0, 0, 0, 0.0, 0);

@@ -1,9 +1,9 @@
-//! Prints what redundancy leaves of lost packets, for each way, budget and price in bandwidth, and
-//! what a packet costs: `cargo run --release -p tautline-sim --example redundancy [PACKETS]`.
+//! Prints residual losses with redundancy, per method, budget and bandwidth, and the cost per
+//! packet: `cargo run --release -p tautline-sim --example redundancy [PACKETS]`.
 //!
-//! Packets of 1 ms of one channel in 24 bits; the same losses for every way. The bound counts the
-//! packets of which every datagram was lost from their own to the last that could still bring them
-//! back: nothing can do better, at any price.
+//! Packets of 1 ms, mono, 24 bits; the same losses for every method. The bound counts packets with
+//! no surviving datagram from their own to the last that could restore them: no method can do
+//! better at any bandwidth.
 #![expect(clippy::print_stdout, reason = "a table is what it is for")]
 
 use std::time::Instant;
@@ -16,7 +16,6 @@ use tautline_sim::link::{Loss, Path, PathModel};
 
 const PAYLOAD: usize = 144;
 
-/// Which packets a path loses.
 fn losses(loss: Loss, packets: usize) -> Vec<bool> {
     let mut path = Path::new(PathModel { loss, ..PathModel::ideal(Span::ZERO) }, 5);
     (0..packets)
@@ -28,7 +27,7 @@ fn losses(loss: Loss, packets: usize) -> Vec<bool> {
         .collect()
 }
 
-/// Packets in runs of losses that are longer than the window.
+/// Number of packets in runs of losses longer than the window.
 fn bound(lost: &[bool], window: usize) -> usize {
     let mut run = 0;
     lost.iter()

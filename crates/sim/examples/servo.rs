@@ -1,4 +1,4 @@
-//! Draws how the servo brings a card into step, as an SVG on standard output:
+//! Draws how the servo synchronizes a card, as an SVG on standard output:
 //!
 //! ```text
 //! cargo run --release -p tautline-sim --example servo > docs/figures/servo.svg
@@ -17,12 +17,11 @@ use tautline_sim::world::play;
 
 const SECONDS: i64 = 45;
 const STEP: i64 = 20;
-/// The drawing: its size, and where the axes are.
 const SIZE: (f64, f64) = (720.0, 300.0);
 const LEFT: f64 = 60.0;
 const BOTTOM: f64 = 260.0;
 const TOP: f64 = 30.0;
-/// The error at the top and the bottom of the drawing, in microseconds.
+/// Error at the upper and lower edge of the drawing, in microseconds.
 const MOST: f64 = 300.0;
 
 fn across(second: f64) -> f64 {
@@ -42,7 +41,7 @@ fn main() -> std::io::Result<()> {
     };
     let heard = &play(scenario, Span::from_secs(SECONDS))[0];
     let mut line = String::new();
-    // Blocks are a millisecond long; the first is heard a few milliseconds after the beginning.
+    // Blocks are 1 ms long; the first is played a few milliseconds after the start.
     for (index, error) in heard.errors.iter().enumerate().step_by(50) {
         let (x, y) = (across(index as f64 / 1000.0), down(error.as_micros_f64()));
         let _ = write!(line, "{x:.1},{y:.1} ");

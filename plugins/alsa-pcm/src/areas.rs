@@ -1,5 +1,3 @@
-//! The application's samples where ALSA says they lie.
-
 use core::ffi::c_ulong;
 
 use alsa_sys::snd_pcm_channel_area_t;
@@ -12,16 +10,17 @@ pub(crate) struct Areas<'a> {
 
 impl<'a> Areas<'a> {
     /// # Safety
-    /// `areas` are `channels` areas that hold samples of `sample` bytes from `offset` on, as many as
-    /// will be asked for, for as long as this lives, and nobody else touches those.
+    /// `areas` are `channels` areas with samples of `sample` bytes from `offset` on. They hold all
+    /// frames that will be requested, stay valid while this lives, and no other code accesses those
+    /// samples.
     pub(crate) unsafe fn new(
         areas: *const snd_pcm_channel_area_t,
         channels: usize,
         offset: c_ulong,
         sample: usize,
     ) -> Self {
-        // SAFETY: the caller vouches that `areas` points at so many areas, which ALSA made and nobody
-        // changes while `'a` lasts.
+        // SAFETY: the caller guarantees `channels` areas, which ALSA created and no code changes
+        // during `'a`.
         let channels = unsafe { core::slice::from_raw_parts(areas, channels) };
         Self { channels, offset: offset as usize, sample }
     }
@@ -31,7 +30,7 @@ impl<'a> Areas<'a> {
         area.addr.cast::<u8>().wrapping_add(bits / 8)
     }
 
-    /// Whether frames follow each other without a gap, as they do nearly always.
+    /// Whether frames are contiguous, as in nearly all cases.
     fn is_interleaved(&self) -> bool {
         let frame = self.channels.len() * self.sample * 8;
         let first = self.channels[0];
@@ -46,7 +45,7 @@ impl<'a> Areas<'a> {
     pub(crate) fn gather(&self, from: usize, bytes: &mut [u8]) {
         if self.is_interleaved() {
             let start = self.place(&self.channels[0], from);
-            // SAFETY: whoever made this promised these frames; they follow each other.
+            // SAFETY: the caller of `new` guarantees these frames; they are contiguous.
             unsafe { core::ptr::copy_nonoverlapping(start, bytes.as_mut_ptr(), bytes.len()) };
             return;
         }
@@ -54,7 +53,7 @@ impl<'a> Areas<'a> {
         for (number, out) in bytes.chunks_exact_mut(frame).enumerate() {
             for (area, out) in self.channels.iter().zip(out.chunks_exact_mut(self.sample)) {
                 let start = self.place(area, from + number);
-                // SAFETY: one sample of a frame that was promised.
+                // SAFETY: one sample of a frame that the caller of `new` guarantees.
                 unsafe { core::ptr::copy_nonoverlapping(start, out.as_mut_ptr(), self.sample) };
             }
         }
@@ -63,8 +62,8 @@ impl<'a> Areas<'a> {
     pub(crate) fn scatter(&self, from: usize, bytes: &[u8]) {
         if self.is_interleaved() {
             let start = self.place(&self.channels[0], from);
-            // SAFETY: `new` was promised these frames, for nobody else to touch; they follow each other
-            // without a gap, so all of `bytes` fits, and `bytes` is memory of our own.
+            // SAFETY: the caller of `new` guarantees these frames and exclusive access. They are
+            // contiguous, so all of `bytes` fits, and `bytes` is our own memory.
             unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
             return;
         }
@@ -72,8 +71,8 @@ impl<'a> Areas<'a> {
         for (number, held) in bytes.chunks_exact(frame).enumerate() {
             for (area, held) in self.channels.iter().zip(held.chunks_exact(self.sample)) {
                 let start = self.place(area, from + number);
-                // SAFETY: a sample of a frame that `new` was promised, for nobody else to touch; `held` is
-                // as long and memory of our own.
+                // SAFETY: a sample of a frame that the caller of `new` guarantees, with exclusive
+                // access. `held` has the same length and is our own memory.
                 unsafe { core::ptr::copy_nonoverlapping(held.as_ptr(), start, self.sample) };
             }
         }
@@ -92,7 +91,7 @@ mod tests {
     fn interleaved_frames_are_copied_from_the_offset_on() {
         let mut memory: Vec<u8> = (0..16).collect();
         let areas = [area(&mut memory, 0, 32), area(&mut memory, 16, 32)];
-        // SAFETY: two channels of 16 bits, four frames, the first of them left out.
+        // SAFETY: two channels of 16 bits, four frames, of which the first is skipped.
         let areas = unsafe { Areas::new(areas.as_ptr(), 2, 1, 2) };
         let mut bytes = [0; 8];
         areas.gather(1, &mut bytes);

@@ -1,6 +1,6 @@
-//! The card between the application's sound and the engine: it keeps the time of a card without hardware
-//! ([`tautline_proto::card_clock`]), so that a slow application costs silence only. A thread that wakes late loses
-//! nothing.
+//! The card between the application and the engine. It keeps time like a card without hardware
+//! ([`tautline_proto::card_clock`]), so a slow application only causes silence. A late wake-up
+//! loses no sound.
 
 use std::sync::mpsc::SyncSender;
 
@@ -92,7 +92,7 @@ impl Device for DeviceProcess {
             Direction::Playback => now(),
         };
         let clock = CardClock::new(start, self.settings.rate, Ppm::ZERO);
-        // Nobody waits any more only if the PCM was given up meanwhile.
+        // Fails only if the PCM was abandoned meanwhile.
         let _ = self.started.try_send(clock);
         let ended = self.go(clock, process.as_mut(), stop);
         (process, ended)
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Hears, or plays, one block of ones after the other, and ends after so many.
+    /// Captures or plays blocks of ones, up to a number of blocks.
     struct Blocks {
         left: usize,
         heard: Vec<(LocalTime, f32)>,
@@ -134,7 +134,7 @@ mod tests {
         Settings { rate: Rate::HZ_48000, channels: Channels::MONO, period, periods: 2 }
     }
 
-    /// Runs a card of this end for five periods. The real-time sanitizer watches.
+    /// Runs a card for five periods, under the real-time sanitizer.
     fn run(end: BufferEnd, shared: &ProgramBuffer) -> CardClock {
         let (started, starts) = sync_channel(1);
         shared.order(Order { stint: 1, mode: Mode::Running });
@@ -159,7 +159,7 @@ mod tests {
         let shared = Arc::new(ProgramBuffer::new(480, 1));
         run(BufferEnd::FromWire(Giver::new(Arc::clone(&shared))), &shared);
         assert_eq!(RecordingEnd::new(Arc::clone(&shared)).frames(), 5 * 48);
-        // What is given first meets the converter when the silence before it has.
+        // The first frame given meets the converter after one period of silence.
         assert_eq!(shared.standing().anchor, Some(48));
     }
 }

@@ -11,13 +11,13 @@ use alsa_sys::{
 use crate::ffi;
 use crate::keys::Value;
 
-/// The keys of one compound, in order.
+/// Keys of one compound, in order.
 ///
 /// # Safety
-/// `conf` is a compound that ALSA made and keeps while this runs.
+/// `conf` is a compound from ALSA that stays valid during the call.
 pub(crate) unsafe fn pairs(conf: *const snd_config_t) -> Vec<(String, Value)> {
     let mut pairs = Vec::new();
-    // SAFETY: ALSA's own way through a compound that lives.
+    // SAFETY: ALSA's own iteration over a valid compound.
     unsafe {
         let end = snd_config_iterator_end(conf);
         let mut at = snd_config_iterator_first(conf);
@@ -34,15 +34,14 @@ pub(crate) unsafe fn pairs(conf: *const snd_config_t) -> Vec<(String, Value)> {
 }
 
 /// # Safety
-/// `entry` is a node of a configuration that ALSA keeps.
+/// `entry` is a valid node of an ALSA configuration.
 unsafe fn value(entry: *const snd_config_t) -> Value {
-    // SAFETY: each is asked for what its type says it holds, and writes to a place of that type.
+    // SAFETY: each getter matches the node's type and writes to a place of that type.
     unsafe {
         match snd_config_get_type(entry) {
             SND_CONFIG_TYPE_STRING => {
                 let mut held: *const c_char = core::ptr::null();
                 snd_config_get_string(entry, &raw mut held);
-                // A text that is not there is an empty one.
                 Value::Text(if held.is_null() { String::new() } else { text(held) })
             }
             SND_CONFIG_TYPE_INTEGER => {
@@ -67,21 +66,21 @@ unsafe fn value(entry: *const snd_config_t) -> Value {
 }
 
 /// # Safety
-/// `text` ends with a zero byte and lives.
+/// `text` is valid and zero-terminated.
 pub(crate) unsafe fn text(text: *const c_char) -> String {
-    // SAFETY: the caller vouches for the zero byte, and the text is copied before this returns.
+    // SAFETY: the caller guarantees the terminator, and the text is copied before this returns.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Reports a sentence by the application's error handler, or on standard error, and only on the application's own
-/// threads.
+/// Reports a sentence via the application's error handler or on standard error. May only run on the
+/// application's threads.
 pub(crate) fn complain(sentence: &str) {
     if sentence.is_empty() {
         return;
     }
     let Ok(sentence) = CString::new(sentence.replace('\0', "?")) else { return };
     if let Some(say) = ffi::say() {
-        // SAFETY: format and arguments fit, and end.
+        // SAFETY: the arguments match the format and are zero-terminated.
         unsafe {
             say(c"tautline".as_ptr(), 0, c"pcm".as_ptr(), 0, c"%s".as_ptr(), sentence.as_ptr());
         }

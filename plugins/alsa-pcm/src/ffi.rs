@@ -1,4 +1,5 @@
-//! What `alsa-sys` leaves out: `alsa/pcm_ioplug.h`, protocol 1.0.2, and the message hook of `alsa/error.h`.
+//! Declarations missing in `alsa-sys`: `alsa/pcm_ioplug.h`, protocol 1.0.2, and the message hook of
+//! `alsa/error.h`.
 
 use core::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_ushort, c_void};
 
@@ -41,7 +42,6 @@ pub(crate) struct Ioplug {
     pub(crate) buffer_size: c_ulong,
 }
 
-/// A callback that takes nothing else.
 pub(crate) type PcmCallback = unsafe extern "C" fn(*mut Ioplug) -> c_int;
 
 #[repr(C)]
@@ -103,18 +103,18 @@ unsafe extern "C" {
         count: c_uint,
         list: *const c_uint,
     ) -> c_int;
-    /// Where the handler of messages in force is written: see [`say`].
     static mut snd_lib_error: Option<ErrorHandler>;
 }
 
-/// The message handler in force: the library's own (standard error) or the application's (`snd_lib_error_set_handler`).
+/// Current message handler: the library's (standard error) or the application's
+/// (`snd_lib_error_set_handler`).
 pub(crate) fn say() -> Option<ErrorHandler> {
-    // SAFETY: a word that the library sets before any plugin is loaded; the application may write it
-    // at any time, so nobody makes a reference to it and it is read anew each time.
+    // SAFETY: the library sets this word before it loads a plugin. The application may write it at
+    // any time, so this creates no reference and reads it each time.
     unsafe { (&raw const snd_lib_error).read_volatile() }
 }
 
-// What the header's compiler makes of the same on 64-bit hosts; `tests/pcm/object.rs` asks it.
+// Layout from the header on 64-bit hosts, verified by `tests/pcm/object.rs`.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     use core::mem::offset_of;

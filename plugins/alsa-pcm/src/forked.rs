@@ -1,5 +1,5 @@
-//! PCMs in a forked process, where nothing plays or records. ALSA often answers from its own state without asking us,
-//! so a fork finds its PCMs disconnected, as if a card had been pulled out.
+//! PCMs in a forked process, which cannot play or record. ALSA often answers from its own state
+//! without a callback. So a fork finds its PCMs disconnected, like a removed card.
 
 use core::ffi::c_int;
 use core::ptr::null_mut;
@@ -10,15 +10,15 @@ use tautline_io::socket::forks::at_forks;
 
 use crate::ffi::Ioplug;
 
-/// PCMs that are known. Of what is opened beyond them a fork learns at its first call.
+/// Maximum number of tracked PCMs. A fork discovers further ones at its first call.
 const MOST: usize = 256;
 
 static OPEN: [AtomicPtr<Ioplug>; MOST] = [const { AtomicPtr::new(null_mut()) }; MOST];
 
-/// From now on a fork of this process finds its PCMs disconnected. We are never unloaded.
+/// From now on, forks of this process find their PCMs disconnected. The library is never unloaded.
 pub(crate) fn watch() -> std::io::Result<()> {
     static WATCHED: AtomicBool = AtomicBool::new(false);
-    // SAFETY: the handler does what a signal's handler may, and stays.
+    // SAFETY: the handler is async-signal-safe and is never unloaded.
     unsafe { at_forks(&WATCHED, leave) }
 }
 
@@ -26,20 +26,20 @@ extern "C" fn leave() {
     for known in &OPEN {
         let io = known.swap(null_mut(), Ordering::Acquire);
         if !io.is_null() {
-            // SAFETY: it was forgotten before it was freed, and no other thread is there.
+            // SAFETY: a PCM is forgotten before it is freed, and a fork has no other thread.
             unsafe { disconnect(io) };
         }
     }
 }
 
-/// ALSA answers `ENODEV` from now on, wherever it looks at the state.
+/// Makes ALSA return `ENODEV` from now on, whenever it checks the state.
 ///
 /// # Safety
-/// `io` is a PCM of ALSA's that lives.
+/// `io` is a live PCM of ALSA.
 pub(crate) unsafe fn disconnect(io: *mut Ioplug) {
-    // SAFETY: the caller vouches that the PCM lives, and of the threads that use it only this one does
-    // so now: in a fork no other is there, in a callback ALSA holds its lock.
-    // `snd_pcm_ioplug_set_state` does the same; a fork's handler calls nobody.
+    // SAFETY: the caller guarantees that the PCM is live, and no other thread uses it now: a fork
+    // has no other thread, and during a callback ALSA holds its lock. `snd_pcm_ioplug_set_state`
+    // does the same, but a fork handler must not call other code.
     unsafe { (&raw mut (*io).state).write_volatile(SND_PCM_STATE_DISCONNECTED as c_int) };
 }
 

@@ -1,5 +1,3 @@
-//! Engine notes in words for the application's user, with the key of the PCM that fixes them.
-
 use tautline_engine::monitor::note::Note;
 use tautline_engine::monitor::note::messages::alike;
 use tautline_io::link::is_of_a_queue;
@@ -7,7 +5,8 @@ use tautline_proto::evidence::Contradiction;
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::receive_policy::{ReceiveNote, Refusal, WrongType};
 
-/// Notes for the user: not that nobody answers (plain RTP), nor that threads are not real-time.
+/// Text of a note; `None` for notes about a missing receiver (plain RTP) or missing real-time
+/// priority.
 pub(crate) fn words(note: &Note<'_>) -> Option<String> {
     match note {
         Note::SystemRefused { refused, of, errno, .. } => {

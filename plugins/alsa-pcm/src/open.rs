@@ -1,5 +1,3 @@
-//! Where ALSA enters.
-
 use core::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -21,14 +19,14 @@ use crate::plug::Plug;
 use crate::way::{AttachedCard, SoundWay};
 use crate::wire::reach;
 
-/// Says that the entry below is of the interface's version 001 (`SND_PCM_PLUGIN_SYMBOL`).
+/// Marks the entry point below as interface version 001 (`SND_PCM_PLUGIN_SYMBOL`).
 #[unsafe(no_mangle)]
 pub static __snd_pcm_tautline_open_dlsym_pcm_001: c_char = 0;
 
 /// Opens a PCM of `type tautline` (`SND_PCM_PLUGIN_DEFINE_FUNC`).
 ///
 /// # Safety
-/// Called by ALSA, with a configuration that lives and a place for the handle.
+/// Only ALSA may call this, with a valid configuration and a valid pointer for the handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _snd_pcm_tautline_open(
     pcmp: *mut *mut snd_pcm_t,
@@ -39,13 +37,14 @@ pub unsafe extern "C" fn _snd_pcm_tautline_open(
     mode: c_int,
 ) -> c_int {
     let opened = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: ALSA calls this with a name that is null or a text and with the compound that defines
-        // the PCM, and keeps both until this returns.
+        // SAFETY: ALSA passes a null or zero-terminated name and the compound that defines the PCM.
+        // It keeps both until this returns.
         let (called, keys) = unsafe { (named(name), pairs(conf)) };
         let plug = lay_out(&called, &keys, direction(stream))?;
-        // SAFETY: a PCM that nobody knows yet, and what ALSA gave.
+        // SAFETY: the PCM is not shared yet, and the other arguments come from ALSA.
         let pcm = unsafe { enroll(plug, name, stream, mode)? };
-        // SAFETY: `pcmp` is where ALSA's `snd_pcm_open` wants the handle, and nobody reads it meanwhile.
+        // SAFETY: `pcmp` is ALSA's place for the handle in `snd_pcm_open`, and no other code reads
+        // it meanwhile.
         unsafe { pcmp.write(pcm) };
         Ok(())
     }));
@@ -60,9 +59,9 @@ pub unsafe extern "C" fn _snd_pcm_tautline_open(
 }
 
 /// # Safety
-/// `name` is null or ends with a zero byte.
+/// `name` is null or zero-terminated.
 unsafe fn named(name: *const c_char) -> String {
-    // SAFETY: the text is read only where there is one, and the caller vouches for its end.
+    // SAFETY: the text is read only if it is not null, and the caller guarantees its terminator.
     if name.is_null() { "tautline".into() } else { unsafe { text(name) } }
 }
 
@@ -108,10 +107,10 @@ fn lay_out(
     Ok(LaidOut { plug: Plug::new(direction, pcm), offers: offers(&range) })
 }
 
-/// Makes ALSA's handle.
+/// Creates ALSA's handle.
 ///
 /// # Safety
-/// What ALSA gave, and a PCM that nobody else knows.
+/// The arguments come from ALSA, and the PCM is not shared.
 unsafe fn enroll(
     laid_out: LaidOut,
     name: *const c_char,
@@ -119,8 +118,8 @@ unsafe fn enroll(
     mode: c_int,
 ) -> Result<*mut snd_pcm_t, Complaint> {
     let LaidOut { plug, offers } = laid_out;
-    // SAFETY: laid out for this; what `snd_pcm_ioplug_create` refuses is ours to free, and what it
-    // made is freed by `snd_pcm_ioplug_delete`, which calls `close`.
+    // SAFETY: `plug` is laid out for ALSA. If `snd_pcm_ioplug_create` fails, we free it; otherwise
+    // `snd_pcm_ioplug_delete` frees it via `close`.
     unsafe {
         let io: *mut Ioplug = (*plug).io.get();
         let answer = snd_pcm_ioplug_create(io, name, stream as c_int, mode);

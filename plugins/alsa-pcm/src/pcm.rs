@@ -1,5 +1,6 @@
-//! The application's side of a PCM: ALSA's callbacks. Positions are media times since the last `prepare` (a "stint").
-//! The device's thread reports the card's position, ALSA's pointer the application's.
+//! The application's side of a PCM: ALSA's callbacks. Positions are media times since the last
+//! `prepare` (a "stint"). The device's thread reports the card's position; ALSA's pointer is the
+//! application's.
 
 mod transfer;
 mod waiting;
@@ -26,7 +27,7 @@ use crate::way::SoundWay;
 pub(crate) struct View {
     pub(crate) state: c_int,
     pub(crate) application: u64,
-    /// Whether samples lie in a buffer of ALSA's, at their positions.
+    /// Whether ALSA holds the samples in a buffer of its own, at their positions.
     pub(crate) mapped: bool,
 }
 
@@ -41,12 +42,12 @@ const ENDLESS: Frames = Frames::new(i64::MAX);
 /// The device's thread sees an order within a period, unless the host freezes.
 const PATIENCE: Span = Span::from_secs(2);
 const LOOK: Span = Span::from_micros(500);
-/// The timer, among what an application waits for; whoever serves the card has other numbers.
+/// Token of the timer in the waiter; a card's server uses other numbers.
 const TIMER: u64 = u64::MAX;
 
 pub(crate) use waiting::Draining;
 
-// ALSA calls from whichever of the application's threads it likes, one at a time (`Plug::pcm`).
+// ALSA calls from any application thread, one at a time (`Plug::pcm`).
 const _: () = {
     const fn goes_between_threads<T: Send>() {}
     goes_between_threads::<Pcm>();
@@ -60,10 +61,12 @@ pub(crate) struct Pcm {
     hardware: Option<Hardware>,
     software: Software,
     stream: Option<Stream>,
-    /// Notes of the stream's thread, kept until the application calls: its handler expects them on its own thread.
+    /// Notes of the stream's thread, kept until the application calls: its handler expects them on
+    /// its own thread.
     notes: (Sender<String>, Receiver<String>),
     order: Order,
-    /// Whether the application stopped this stint: it plays no more, whoever still waits for it.
+    /// Whether the application stopped this stint, which then plays no more, even if a thread waits
+    /// for it.
     stopped: bool,
     application: Application,
     moved: MediaTime,
@@ -71,7 +74,7 @@ pub(crate) struct Pcm {
     told: MediaTime,
     bytes: Box<[u8]>,
     samples: Box<[f32]>,
-    /// A recorder's last buffer of frames, which the application may read again.
+    /// A recorder's last buffer, which the application may read again.
     read: Box<[f32]>,
 }
 
@@ -107,7 +110,7 @@ impl Pcm {
         })
     }
 
-    /// Whether its card is another process's, which is gone when that has ended.
+    /// Whether the card belongs to another process and disappears with it.
     pub(crate) const fn is_served(&self) -> bool {
         matches!(self.way, SoundWay::AttachedCard(_))
     }
@@ -132,7 +135,7 @@ impl Pcm {
         }
         self.hardware = Some(hardware);
         if self.way.code_as(hardware.samples.on_wire()) {
-            // The one that runs is coded as the application's samples were before.
+            // The running stream uses the previous sample format.
             self.close()?;
         }
         Ok(())
@@ -147,7 +150,7 @@ impl Pcm {
         Ok(StreamShape { device, room: (hardware.buffer + device.period).as_len() })
     }
 
-    /// Makes ready for another stint; the first starts the stream.
+    /// Prepares the next stint; the first starts the stream.
     pub(crate) fn prepare(&mut self) -> Result<(), Complaint> {
         let hardware = self.hardware.ok_or(Complaint::of(libc::EBADFD))?;
         let shape = self.shape(&hardware)?;
@@ -207,7 +210,7 @@ impl Pcm {
         self.give(Order { mode, ..self.order });
     }
 
-    /// Of the application's frames the card plays those before this position.
+    /// Sets the position before which the card plays the application's frames.
     fn set_end(&self, end: MediaTime) {
         if let Some(Stream { held: SoundEnd::Playing(track), .. }) = &self.stream {
             track.set_end(end);
@@ -265,7 +268,7 @@ impl Pcm {
         let position = position + Frames::new(step);
         self.application = Application { position, pointer: view.application };
         if step != 0 {
-            // It took frames back, or rewrites them; skipped frames come with its next write.
+            // Frames were rewound or will be rewritten; skipped frames arrive with the next write.
             self.set_end(position.min(self.moved));
         }
     }
@@ -283,7 +286,7 @@ impl Pcm {
         self.software.stop < self.software.boundary && self.available() >= self.software.stop
     }
 
-    /// Where the card is, for ALSA; an error after an xrun, or when the stream is over.
+    /// Position of the card for ALSA; an error after an xrun or after the stream's end.
     pub(crate) fn pointer(&mut self, view: &View) -> Result<u64, Complaint> {
         self.follow(view);
         let mut position = self.position();
@@ -295,7 +298,7 @@ impl Pcm {
             }
         }
         if view.state == SND_PCM_STATE_DRAINING as c_int && self.direction == Direction::Playback {
-            // ALSA takes what is at the card for played.
+            // ALSA counts frames at the card's position as played.
             let end = self.application.position;
             position = match self.drain(view)? {
                 Draining::Done => end,
@@ -306,12 +309,12 @@ impl Pcm {
         Ok((self.told.as_frames() % self.software.boundary.count()) as u64)
     }
 
-    /// From the card's clock to the far DAC, or from the far ADC.
+    /// Latency from the card's clock to the far DAC, or from the far ADC.
     fn latency(&self) -> Span {
         self.stream.as_ref().map_or(Span::ZERO, |stream| stream.shared.latency())
     }
 
-    /// When the application's position is heard at the far end, or was there.
+    /// Time when the application's position is at the far end's converter.
     fn far(&self) -> Option<LocalTime> {
         let stream = self.stream.as_ref()?;
         let anchor = self.standing().and_then(|standing| standing.anchor)?;
@@ -323,8 +326,8 @@ impl Pcm {
         })
     }
 
-    /// Frames until the application's next frame is heard at the far end, or since the next one that it reads was
-    /// captured. Zero, if that was heard already: the application wrote nothing more in time.
+    /// Frames until the far end plays the application's next frame, or since the next frame to read
+    /// was captured. Zero if that time has passed: the application did not write in time.
     pub(crate) fn delay(&mut self, view: &View) -> Frames {
         self.follow(view);
         let Some(hardware) = self.hardware else { return Frames::ZERO };
@@ -333,7 +336,7 @@ impl Pcm {
         let delay = match (far, self.direction) {
             (Some(far), Direction::Playback) => frames(far - now()),
             (Some(far), Direction::Capture) => frames(now() - far),
-            // It stands still: what is in the ring, and the latency of a frame that leaves it.
+            // The PCM is stopped: frames in the ring plus the latency of a frame that leaves it.
             (None, Direction::Playback) => {
                 self.application.position - self.position() + frames(self.latency())
             }
@@ -344,7 +347,6 @@ impl Pcm {
         delay.max(Frames::ZERO)
     }
 
-    /// What was noted since it was asked last.
     pub(crate) fn noted(&self) -> Vec<String> {
         self.notes.1.try_iter().collect()
     }

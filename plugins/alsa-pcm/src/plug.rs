@@ -1,4 +1,5 @@
-//! ALSA's callbacks. None lets a panic out, nor does anything in a forked process, whose threads are missing.
+//! ALSA's callbacks. None lets a panic out. None runs in a forked process, whose threads are
+//! missing.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_long, c_uint, c_ulong, c_ushort};
@@ -60,7 +61,7 @@ pub(crate) static CALLBACKS: Callbacks = Callbacks {
 const LOOK: Span = Span::from_millis(20);
 
 impl Plug {
-    /// A PCM for ALSA to fill in; it is freed by [`close`].
+    /// Creates a PCM for ALSA to fill in; [`close`] frees it.
     pub(crate) fn new(direction: Direction, pcm: Pcm) -> *mut Self {
         let poll_fd = pcm.poll_fd();
         let plug = Box::into_raw(Box::new(Self {
@@ -90,7 +91,7 @@ impl Plug {
             direction,
             pcm: Mutex::new(pcm),
         }));
-        // SAFETY: made above, and known to nobody else yet.
+        // SAFETY: created above and not shared yet.
         unsafe { (*(*plug).io.get()).private_data = plug.cast() };
         plug
     }
@@ -104,13 +105,13 @@ impl Plug {
     }
 }
 
-/// A copy of what ALSA keeps of the PCM.
+/// Copies ALSA's state of the PCM.
 ///
 /// # Safety
-/// `io` is what ALSA calls us with.
+/// `io` comes from ALSA's callback.
 unsafe fn look(io: *mut Ioplug) -> (View, Ioplug) {
-    // SAFETY: ALSA changes it under a lock that it holds when it calls, or in ways that leave single
-    // words readable; nobody makes a reference to it.
+    // SAFETY: ALSA changes it under a lock that it holds during callbacks, or word by word so that
+    // each word stays readable. No code makes a reference to it.
     let io = unsafe { io.read_volatile() };
     let mapped = [SND_PCM_ACCESS_MMAP_INTERLEAVED, SND_PCM_ACCESS_MMAP_NONINTERLEAVED];
     let mapped = mapped.iter().any(|access| io.access == *access as c_int);
@@ -122,10 +123,10 @@ fn widened(value: c_ulong) -> u64 {
     u64::from(value)
 }
 
-/// Runs what a callback does: answers with its error, negative, as ALSA wants it.
+/// Runs a callback; returns its error as a negative number, as ALSA expects.
 ///
 /// # Safety
-/// `io` is what ALSA calls us with, between `snd_pcm_ioplug_create` and `close`.
+/// `io` comes from ALSA's callback, between `snd_pcm_ioplug_create` and `close`.
 unsafe fn enter<T>(
     io: *mut Ioplug,
     act: impl FnOnce(&Plug, &View, &Ioplug) -> Result<T, Complaint>,
@@ -133,15 +134,15 @@ unsafe fn enter<T>(
     // SAFETY: set when the PCM was opened, freed when it is closed.
     let plug = unsafe { &*(&raw const (*io).private_data).read().cast::<Plug>() };
     if !plug.is_ours() {
-        // SAFETY: ALSA calls us with a PCM that it frees only after this callback.
+        // SAFETY: ALSA frees the PCM only after this callback.
         unsafe { forked::disconnect(io) };
         return Err(-libc::ENODEV);
     }
-    // SAFETY: `io` is what ALSA calls us with, which lives until `close` returns.
+    // SAFETY: `io` comes from ALSA and lives until `close` returns.
     let (view, seen) = unsafe { look(io) };
     let acted = catch_unwind(AssertUnwindSafe(|| {
         let answer = act(plug, &view, &seen);
-        // The application's handler of messages may call us.
+        // Collected first, as the application's message handler may call us.
         let noted = plug.pcm().noted();
         noted.iter().for_each(|note| complain(note));
         answer
@@ -161,12 +162,12 @@ fn done(answer: Result<(), c_int>) -> c_int {
 }
 
 unsafe extern "C" fn start(io: *mut Ioplug) -> c_int {
-    // SAFETY: called by ALSA.
+    // SAFETY: `io` comes from ALSA.
     done(unsafe { enter(io, |plug, view, _| plug.pcm().start(view)) })
 }
 
 unsafe extern "C" fn stop(io: *mut Ioplug) -> c_int {
-    // SAFETY: called by ALSA.
+    // SAFETY: `io` comes from ALSA.
     done(unsafe {
         enter(io, |plug, _, _| {
             plug.pcm().stop();
@@ -176,7 +177,7 @@ unsafe extern "C" fn stop(io: *mut Ioplug) -> c_int {
 }
 
 unsafe extern "C" fn pointer(io: *mut Ioplug) -> c_long {
-    // SAFETY: called by ALSA, with a PCM that it frees only after this callback.
+    // SAFETY: `io` comes from ALSA, which frees the PCM only after this callback.
     let answer = unsafe {
         enter(io, |plug, view, _| {
             let mut pcm = plug.pcm();
@@ -189,8 +190,8 @@ unsafe extern "C" fn pointer(io: *mut Ioplug) -> c_long {
     };
     match answer {
         Ok(position) => position as c_long,
-        // In a fork, or of a card that is gone. An error would make it an xrun, of which a drain is done and `prepare`
-        // the mend. SAFETY: called by ALSA.
+        // In a fork, or with a removed card. ALSA would treat an error as an xrun, which ends a
+        // drain and which `prepare` is to fix. SAFETY: `io` comes from ALSA.
         Err(error) if error == -libc::ENODEV => unsafe {
             let disconnected = SND_PCM_STATE_DISCONNECTED as c_int;
             let state = (&raw const (*io).state).read_volatile();
@@ -206,11 +207,11 @@ unsafe extern "C" fn transfer(
     offset: c_ulong,
     size: c_ulong,
 ) -> c_long {
-    // SAFETY: called by ALSA.
+    // SAFETY: `io` comes from ALSA.
     let answer = unsafe {
         enter(io, |plug, view, io| {
             let samples = SampleCoding::of(io.format).ok_or(Complaint::of(libc::EBADFD))?;
-            // SAFETY: ALSA gives an area for each channel, with frames from `offset` on.
+            // SAFETY: ALSA passes one area per channel, with frames from `offset` on.
             let areas = Areas::new(areas, io.channels as usize, offset, samples.bytes());
             plug.pcm().transfer(view, &areas, widened(offset), size as usize)
         })
@@ -220,12 +221,12 @@ unsafe extern "C" fn transfer(
 
 unsafe extern "C" fn close(io: *mut Ioplug) -> c_int {
     forked::forget(io);
-    // SAFETY: called by ALSA.
+    // SAFETY: `io` comes from ALSA.
     let ended = done(unsafe { enter(io, |plug, _, _| plug.pcm().close()) });
-    // SAFETY: set when the PCM was opened; ALSA calls this once and nothing afterwards.
+    // SAFETY: set when the PCM was opened; ALSA calls this once, and no other callback afterwards.
     let plug = unsafe { (&raw const (*io).private_data).read().cast::<Plug>() };
-    // SAFETY: it was a box when the PCM was opened, and nobody uses it after this call. What a forked
-    // process has of it belongs to threads that are not there: it is left where it is until that
+    // SAFETY: created as a box when the PCM was opened, and unused after this call. In a forked
+    // process its parts belong to threads that do not exist there. So it is leaked until that
     // process ends or runs another program.
     unsafe {
         if (*plug).is_ours() {
@@ -236,7 +237,7 @@ unsafe extern "C" fn close(io: *mut Ioplug) -> c_int {
 }
 
 unsafe extern "C" fn hw_params(io: *mut Ioplug, _: *mut snd_pcm_hw_params_t) -> c_int {
-    // SAFETY: called by ALSA.
+    // SAFETY: `io` comes from ALSA.
     done(unsafe {
         enter(io, |plug, _, io| {
             let unusable =
@@ -253,7 +254,7 @@ unsafe extern "C" fn hw_params(io: *mut Ioplug, _: *mut snd_pcm_hw_params_t) -> 
 }
 
 unsafe extern "C" fn sw_params(io: *mut Ioplug, params: *mut snd_pcm_sw_params_t) -> c_int {
-    // SAFETY: called by ALSA, with parameters that live.
+    // SAFETY: `io` and valid parameters come from ALSA.
     done(unsafe {
         enter(io, |plug, _, _| {
             let (mut least, mut stop, mut boundary) = (0, 0, 0);
@@ -272,23 +273,24 @@ unsafe extern "C" fn sw_params(io: *mut Ioplug, params: *mut snd_pcm_sw_params_t
 }
 
 unsafe extern "C" fn prepare(io: *mut Ioplug) -> c_int {
-    // SAFETY: called by ALSA.
+    // SAFETY: `io` comes from ALSA.
     done(unsafe { enter(io, |plug, _, _| plug.pcm().prepare()) })
 }
 
 unsafe extern "C" fn drain(io: *mut Ioplug) -> c_int {
     let mut drained = None;
     loop {
-        // SAFETY: called by ALSA, which keeps the PCM until this returns.
+        // SAFETY: `io` comes from ALSA, which keeps the PCM until this returns.
         let answer = unsafe {
             enter(io, |plug, view, io| {
                 let mut pcm = plug.pcm();
                 if *drained.get_or_insert(pcm.stint()) != pcm.stint() {
-                    // Another thread dropped it and wrote again: ALSA would drop that unless it gets an error.
+                    // Another thread dropped and wrote again. Without an error, ALSA would drop the
+                    // new frames.
                     return Err(Complaint::of(libc::EBADFD));
                 }
                 if view.state != SND_PCM_STATE_DRAINING as c_int {
-                    return Ok((Draining::Done, false)); // Somebody dropped it meanwhile.
+                    return Ok((Draining::Done, false)); // Another thread dropped it.
                 }
                 Ok((pcm.drain(view)?, io.nonblock != 0))
             })
@@ -303,7 +305,7 @@ unsafe extern "C" fn drain(io: *mut Ioplug) -> c_int {
 }
 
 unsafe extern "C" fn pause(io: *mut Ioplug, enable: c_int) -> c_int {
-    // SAFETY: called by ALSA.
+    // SAFETY: `io` comes from ALSA.
     done(unsafe { enter(io, |plug, _, _| plug.pcm().pause(enable != 0)) })
 }
 
@@ -320,7 +322,7 @@ unsafe extern "C" fn poll_descriptors(
     descriptors: *mut libc::pollfd,
     space: c_uint,
 ) -> c_int {
-    // SAFETY: called by ALSA, with room for as many descriptors.
+    // SAFETY: `io` comes from ALSA, with room for `space` descriptors.
     let answer = unsafe {
         enter(io, |plug, view, _| {
             let mut pcm = plug.pcm();
@@ -342,7 +344,7 @@ unsafe extern "C" fn poll_revents(
     count: c_uint,
     revents: *mut c_ushort,
 ) -> c_int {
-    // SAFETY: called by ALSA, with as many descriptors and a place for the events.
+    // SAFETY: `io` comes from ALSA, with `count` descriptors and a place for the events.
     done(unsafe {
         enter(io, |plug, view, _| {
             let woken = count > 0 && !descriptors.is_null() && (*descriptors).revents != 0;
@@ -369,7 +371,7 @@ unsafe extern "C" fn poll_revents(
 }
 
 unsafe extern "C" fn delay(io: *mut Ioplug, frames: *mut c_long) -> c_int {
-    // SAFETY: called by ALSA, with a place for the answer.
+    // SAFETY: `io` comes from ALSA, with a place for the answer.
     done(unsafe {
         enter(io, |plug, view, _| {
             if view.state == SND_PCM_STATE_XRUN as c_int {

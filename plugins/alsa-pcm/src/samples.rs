@@ -1,4 +1,4 @@
-//! How an application codes its samples: as a card does, in the host's byte order or in the other.
+//! Sample formats of applications: those of cards, in either byte order.
 
 use core::ffi::{c_int, c_uint};
 
@@ -10,7 +10,6 @@ use alsa_sys::{
 use tautline_dsp::card::{self, CardFormat};
 use tautline_dsp::format::SampleFormat;
 
-/// The formats, by the numbers that ALSA has for little-endian and for big-endian ones.
 const FORMATS: [(CardFormat, c_int, c_int); 5] = [
     (CardFormat::S32, SND_PCM_FORMAT_S32_LE, SND_PCM_FORMAT_S32_BE),
     (CardFormat::F32, SND_PCM_FORMAT_FLOAT_LE, SND_PCM_FORMAT_FLOAT_BE),
@@ -30,7 +29,7 @@ pub(crate) struct SampleCoding {
 }
 
 impl SampleCoding {
-    /// What is in a buffer before an application has said it.
+    /// Default format of a buffer until the application sets one.
     pub(crate) const S16: Self = Self { format: CardFormat::S16, swapped: false };
 
     pub(crate) fn of(number: c_int) -> Option<Self> {
@@ -53,7 +52,7 @@ impl SampleCoding {
         }
     }
 
-    /// Turns the application's bytes into samples; leaves them in the host's order.
+    /// Decodes the application's bytes, and leaves them in native byte order.
     pub(crate) fn decode(self, bytes: &mut [u8], out: &mut [f32]) {
         self.swap(bytes);
         card::decode(self.format, bytes, out);
@@ -75,7 +74,6 @@ impl SampleCoding {
 mod tests {
     use super::*;
 
-    /// A quarter of full scale below zero, and a step of 16 bits above.
     const SOUND: [f32; 2] = [-0.25, 1.0 / 32_768.0];
 
     fn coded(number: c_int) -> Vec<u8> {

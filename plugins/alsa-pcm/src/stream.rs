@@ -1,5 +1,5 @@
-//! An engine's stream with the PCM's card, on threads of its own, as long as the PCM is open: while the application is
-//! stopped, receivers get silence.
+//! An engine's stream with the PCM's card, on its own threads while the PCM is open. Receivers get
+//! silence while the application is stopped.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -49,12 +49,12 @@ enum StreamCard {
     AttachedCard(Attachment),
 }
 
-/// That of the device's thread, and one below it that of a wire thread.
+/// Priority of the device's thread; a wire thread runs one below.
 const USUAL_PRIORITY: u8 = 70;
-/// Above it run threads of the kernel that nobody may keep waiting.
+/// Higher priorities are for kernel threads that must not wait.
 const MOST_PRIORITY: u8 = 98;
 
-/// Threads of a foreign program: no locked memory and no stall monitor.
+/// Options for threads in a foreign program: no locked memory and no stall monitor.
 const OPTIONS: RunOptions = RunOptions {
     scheduler: Scheduler::Fifo(USUAL_PRIORITY),
     duration: None,
@@ -63,11 +63,11 @@ const OPTIONS: RunOptions = RunOptions {
     words,
 };
 
-/// The device's thread begins within the engine's prelude of 100 ms, unless the host freezes.
+/// The device's thread starts within the engine's prelude of 100 ms, unless the host freezes.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The priority above a program's thread, for the wire thread too: a real-time program that fills its buffer would hold
-/// them up for longer than a period, and due packets would leave in a burst.
+/// Priority above the program's thread, for the wire thread too. Otherwise a real-time program that
+/// fills its buffer delays them by more than a period, and due packets leave in a burst.
 fn before(program: Scheduler) -> Scheduler {
     let above = match program {
         Scheduler::Fifo(priority) | Scheduler::RoundRobin(priority) => priority.saturating_add(2),
@@ -76,14 +76,14 @@ fn before(program: Scheduler) -> Scheduler {
     Scheduler::Fifo(above.clamp(USUAL_PRIORITY, MOST_PRIORITY))
 }
 
-/// The same as far as the system grants it, which may have a limit below (`RLIMIT_RTPRIO`).
+/// The highest such priority that the system grants; `RLIMIT_RTPRIO` may be lower.
 fn granted_before(program: Scheduler) -> Scheduler {
     let wanted = before(program);
     let is_granted = |wanted: &Scheduler| {
         let tried = without_signals(|| spawn_as("taut-probe", *wanted, 0, || ()));
         tried.is_ok_and(|(_, granted)| granted.is_granted())
     };
-    // One above the program the wire thread shares its priority.
+    // At one above the program, the wire thread shares the program's priority.
     let highest = [wanted, wanted.one_below()].into_iter().filter(|one| *one != OPTIONS.scheduler);
     highest.into_iter().find(is_granted).unwrap_or(OPTIONS.scheduler)
 }
@@ -122,7 +122,7 @@ impl Stream {
                         said = speak(&notes, progress.notes, said);
                     };
                     let report = engine.run(card, &options, &asked, tell)?;
-                    // A sender knows when it ends what the system refused.
+                    // At the end, the report adds the system's refusals.
                     speak(&notes, &report.notes, said);
                     Ok(())
                 };
@@ -155,7 +155,7 @@ impl Stream {
         Ok(Self { shape, shared, held, card: StreamCard::Own { clock, stop, thread } })
     }
 
-    /// By the card of a `taut serve`, to which nobody but this program is attached so.
+    /// Uses the card of a `taut serve`, with an attachment for this program only.
     pub(crate) fn served(attachment: Attachment, direction: Direction, shape: StreamShape) -> Self {
         let shared = Arc::clone(attachment.buffer());
         let held = match direction {
@@ -182,7 +182,7 @@ impl Stream {
         }
     }
 
-    /// Whether its threads have ended, which they do by themselves only when something failed.
+    /// Whether its threads have ended, which happens only on errors.
     pub(crate) fn is_over(&self) -> bool {
         match &self.card {
             StreamCard::Own { thread, .. } => thread.is_finished(),
@@ -190,12 +190,12 @@ impl Stream {
         }
     }
 
-    /// When the device's thread handles the period that brings a take to `position`; `None` before it has met the take.
+    /// Time when the device's thread handles the period that completes `position`.
     pub(crate) fn reaches(&self, anchor: i64, position: MediaTime) -> LocalTime {
         let position = position.as_frames();
         let period = self.shape.device.period.count();
         let whole = (position + period - 1).div_euclid(period) * period;
-        // A block is given before its first frame is due, by the lead of the card and itself.
+        // A recorder's block arrives before its first frame is due, by the card's buffer length.
         let lead = match self.held {
             SoundEnd::Playing(_) => 0,
             SoundEnd::Recording(_) => period * i64::from(self.shape.device.periods),
@@ -204,14 +204,14 @@ impl Stream {
     }
 
     pub(crate) fn end(self) -> Result<(), Complaint> {
-        // Whose card is served hangs up, and the card goes on.
+        // A served card continues; this end disconnects.
         let StreamCard::Own { stop, thread, .. } = self.card else { return Ok(()) };
         stop.request();
         thread.join().unwrap_or_else(|_| Err(Complaint::of(libc::EIO)))
     }
 }
 
-/// For `taut top`, if the program may make a socket.
+/// Observers for `taut top`, if the program can create a socket.
 fn observers(role: &'static str) -> Observers {
     Observers::open(role).unwrap_or_default()
 }
@@ -225,14 +225,13 @@ fn follow(shared: &ProgramBuffer, progress: &Progress<'_>, promise: Span) {
     shared.set_latency(latency.unwrap_or(promise));
 }
 
-/// Sends the engine's notes after the first `said`; returns how many there are.
 fn speak(to: &Sender<String>, notes: &[String], said: usize) -> usize {
     tell_all(to, notes.iter().skip(said));
     notes.len()
 }
 
 fn tell_all<'a>(to: &Sender<String>, notes: impl Iterator<Item = &'a String>) {
-    // Nobody listens any more only if the PCM has gone.
+    // Fails only if the PCM is gone.
     notes.for_each(|note| drop(to.send(note.clone())));
 }
 
@@ -243,7 +242,7 @@ fn spawn(
 ) -> Result<JoinHandle<ThreadResult>, Complaint> {
     let thread = std::thread::Builder::new().name("taut-pcm".into());
     let run = || {
-        // Threads inherit a real-time scheduler, and this one would compete with the device's.
+        // Threads inherit a real-time scheduler; this one would compete with the device's.
         let _ = Scheduler::Other.apply();
         run()
     };
@@ -283,7 +282,6 @@ mod tests {
     use crate::wire::reach;
 
     const CHANNELS: usize = 2;
-    /// Frames that are played: a quarter of a second.
     const SOUND: usize = 12_000;
 
     fn started(key: &str, port: u16, direction: Direction) -> Stream {
@@ -302,7 +300,6 @@ mod tests {
         Stream::start(&reached, direction, shape, channel().0).unwrap()
     }
 
-    /// A pair of ports that was free just now.
     fn ports() -> u16 {
         let free = |port| UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
         let any =
@@ -348,7 +345,7 @@ mod tests {
         assert_eq!(device(Scheduler::Fifo(99)), 98, "not beside the kernel's own");
     }
 
-    /// The real-time sanitizer watches the engine on the threads of a PCM, both ways.
+    /// Runs the engine on a PCM's threads in both directions, under the real-time sanitizer.
     #[test]
     fn what_an_application_plays_reaches_another_through_the_engine() {
         let port = ports();
@@ -363,7 +360,7 @@ mod tests {
             shared.order(Order { stint: 1, mode: Mode::Running });
         }
         let mut found = 0;
-        // As much as says that it runs; whether all of it comes is asked of whole programs.
+        // Enough to prove that it runs; tests of whole programs check completeness.
         while found < sound.len() / 2 {
             let mut samples = [0.0; 480 * CHANNELS];
             match heard.take(&mut samples) {

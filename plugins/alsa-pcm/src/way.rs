@@ -1,4 +1,4 @@
-//! Where a PCM's sound goes or comes from: a stream of its own, or the card of a `taut serve`.
+//! Peer of a PCM: a stream of its own, or the card of a `taut serve`.
 
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
@@ -39,7 +39,7 @@ impl AttachedCard {
 
     fn range(&self) -> Range {
         let Settings { rate, channels, period, .. } = self.settings;
-        // As many in 16 bits as lie there, and half as many in 32.
+        // Limits are in bytes: all frames with 16-bit samples, half of them with 32-bit samples.
         let buffer = Some(Frames::from_len(self.frames / 2));
         Range { rates: vec![rate], channels: (channels, channels), shortest: period, buffer }
     }
@@ -112,7 +112,7 @@ impl SoundWay {
         }
     }
 
-    /// The card's settings; its own period is at most the program's, and as short as the latency needs.
+    /// Settings of the card. Its period is at most the program's, and short enough for the latency.
     pub(crate) fn card(
         &self,
         direction: Direction,

@@ -1,4 +1,4 @@
-//! What the engine is asked to send or hear for a PCM.
+//! Engine configuration for a PCM.
 
 use std::sync::{Arc, mpsc};
 
@@ -24,13 +24,14 @@ use tautline_proto::wire::rtcp::Announcement;
 use crate::complaint::Complaint;
 use crate::keys::{PERIODS, Wish};
 
-/// Timeout for a name lookup when a PCM is opened; announcements have the rest of [`OPEN`]. An `open` that takes a
-/// second looks like a hang.
+/// Timeout for a name lookup when a PCM is opened; announcements have the rest of [`OPEN`]. An
+/// `open` that takes a second looks like a hang.
 const LOOK_UP: Span = Span::from_millis(600);
-/// Timeout for opening, so that it takes less than a second on a busy host. Announcements come twice a second.
+/// Timeout for opening, so that it takes less than a second on a busy host. Announcements arrive
+/// twice a second.
 const OPEN: Span = Span::from_millis(700);
 
-/// Packets come every 20 ms: after so long without any there is no sender.
+/// Packets arrive at least every 20 ms; without any for this time, there is no sender.
 const SILENT: Span = Span::from_millis(150);
 
 pub(crate) const CARD_PERIODS: u32 = 2;
@@ -38,23 +39,21 @@ pub(crate) const CARD_PERIODS: u32 = 2;
 pub(crate) struct Reached {
     pub(crate) wish: Wish,
     pub(crate) resolved: Resolved,
-    /// The claim to the address, of a stream that goes to an interface alone: defended as long as the PCM is open.
+    /// Claim to the address, for a stream that names only an interface. Defended while the PCM is
+    /// open.
     pub(crate) claim: Option<Arc<ClaimedAddress>>,
-    /// What the clock to follow stands for, if there is one.
     pub(crate) clock: Option<Resolved>,
-    /// What the sender says of itself, where it does.
     pub(crate) announced: Option<TheirStream>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TheirStream {
     format: StreamFormat,
-    /// The latency that it promises, if it does.
     promised: Option<Span>,
 }
 
-/// Resolves, opens and closes what the PCM will use, and waits for an announcement if needed, in less than a second. A
-/// claim to an address is only begun.
+/// Resolves, opens and closes the PCM's sockets in less than a second, and waits for an
+/// announcement if needed. Only starts a claim to an address.
 pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Complaint> {
     let until = now() + OPEN;
     let (mut clock, mut claim) = (None, None);
@@ -62,7 +61,7 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
         claim = without_signals(|| ClaimedAddress::begin(&wish.address))?.map(Arc::new);
     }
     let resolved = match &claim {
-        // What is opened meanwhile goes to nobody.
+        // A placeholder address without receivers.
         Some(_) => wish.address.clone().claimed(POOL.at(0)).resolve()?,
         None => look_up(&wish.address)?,
     };
@@ -100,8 +99,8 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
     Ok(Reached { wish, resolved, claim, clock, announced })
 }
 
-/// What the sender announces until then, or what its packets prove; no longer than until `silent` if nothing comes at
-/// all.
+/// Waits for an announcement, or for proof from the packets, until `until`; only until `silent` if
+/// no packet arrives.
 fn hear_of(
     opened: ListenedAt,
     until: LocalTime,
@@ -124,7 +123,7 @@ fn hear_of(
     }
 }
 
-/// Takes what is left open from the announcement, and refuses contradictions.
+/// Takes missing settings from the announcement, and rejects contradictions.
 fn settle_with(wish: &mut Wish, theirs: &StreamFormat) -> Result<(), Complaint> {
     let rate = *wish.keys.rate.get_or_insert(theirs.rate);
     let channels = *wish.keys.channels.get_or_insert(theirs.channels);
@@ -140,10 +139,11 @@ fn settle_with(wish: &mut Wish, theirs: &StreamFormat) -> Result<(), Complaint> 
     )))
 }
 
-/// The system's resolver takes as long as it likes, so it is asked on a thread that is given up.
+/// Resolves an address on its own thread, since the system's resolver has no time limit. The thread
+/// is abandoned on timeout.
 fn look_up(address: &Address) -> Result<Resolved, Complaint> {
     let resolved = look_up_whole(address)?;
-    // Else it would send in clear what is to be sealed, and play what is sealed as noise.
+    // Otherwise encrypted streams would be sent in clear, or played as noise.
     if resolved.description.as_ref().is_some_and(|described| described.sealed) {
         return Err(Complaint::unusable(format!(
             "{address} is sealed by SRTP, which this PCM does not do; use taut send or taut recv"
@@ -161,7 +161,7 @@ fn look_up_whole(address: &Address) -> Result<Resolved, Complaint> {
     let thread = std::thread::Builder::new().name("taut-resolve".into());
     let started = without_signals(|| {
         thread.spawn(move || {
-            // Nobody listens any more if it took too long.
+            // The receiver is gone after a timeout.
             let _ = tell.send(asked.resolve());
         })
     });
@@ -175,7 +175,7 @@ fn look_up_whole(address: &Address) -> Result<Resolved, Complaint> {
     Ok(answer?)
 }
 
-/// Who was asked where this is has not answered: a name server, or a disk.
+/// Error for an unresponsive name server or disk.
 fn unanswered(address: &Address) -> Complaint {
     let (doing, mend) = match address.file() {
         Some(_) => ("reading", "copy the file to a disk of this machine"),
@@ -187,7 +187,7 @@ fn unanswered(address: &Address) -> Complaint {
     }
 }
 
-/// The link that sends such a stream from a device with this period; without one, what does not depend on it.
+/// Link options for sending. Without `stream`, only the settings that do not depend on it.
 fn sending(
     wish: &Wish,
     resolved: &Resolved,
@@ -266,7 +266,7 @@ fn shortest(rate: Rate, channels: Channels) -> Settings {
     Settings { rate, channels, period: Frames::new(PERIODS.0), periods: CARD_PERIODS }
 }
 
-/// What some network carries at a latency that some period keeps; an error if nothing.
+/// Formats that fit a datagram and reach the latency with some period; an error if there are none.
 pub(crate) fn carries(reached: &Reached, direction: Direction) -> Result<Range, Complaint> {
     let wish = &reached.wish;
     let all = || Rate::SUPPORTED.iter().filter_map(|hertz| Rate::new(*hertz).ok()).collect();
@@ -303,7 +303,7 @@ fn keeps(reached: &Reached, direction: Direction, device: &Settings) -> Result<(
     }
 }
 
-/// The longest period up to the card's that keeps the latency.
+/// Longest period up to the card's that reaches the latency.
 pub(crate) fn longest_period(
     reached: &Reached,
     direction: Direction,
@@ -317,8 +317,8 @@ pub(crate) fn longest_period(
     }
 }
 
-/// The plan for sending from a device's thread. Opens sockets, and waits for a claimed address: about two seconds from
-/// [`reach`] on.
+/// Plan for sending from a device's thread. Opens sockets, and waits for a claimed address until
+/// about 2 s after [`reach`].
 pub(crate) fn send_plan(
     reached: &Reached,
     device: &Settings,
@@ -357,7 +357,7 @@ fn written(least: Span) -> Span {
     Span::from_micros((least.as_nanos() + 999) / 1000)
 }
 
-/// The latency, of which packets are held by a queue for so long.
+/// Latency, including the time for which a queue holds packets.
 fn promised(
     wish: &Wish,
     format: &StreamFormat,

@@ -1,5 +1,3 @@
-//! What plugins there are, and the controls of each.
-
 use core::ffi::{CStr, c_int};
 
 use tautline_host::ladspa::abi::{
@@ -8,25 +6,26 @@ use tautline_host::ladspa::abi::{
 };
 
 pub const IN: usize = 0;
-/// The port of sound that is played: what was heard, bit for bit.
+/// Audio output: a bit-exact copy of the input.
 pub const OUT: usize = 1;
 pub const MICROSECONDS: usize = 2;
-/// Port: above 0 it sleeps instead of working.
+/// Port: above 0, the plugin sleeps instead of working.
 pub const VIRTUAL: usize = 3;
-/// Port of [`WasteKind::Fixed`]: what each frame takes beside, in nanoseconds.
+/// Port of [`WasteKind::Fixed`]: additional time per frame, in nanoseconds.
 pub const PER_FRAME: usize = 4;
-/// Port of [`WasteKind::Random`]: what a run takes beside at most, in microseconds; any time up to that is
-/// as likely as another.
+/// Port of [`WasteKind::Random`]: maximum additional time per run, in microseconds, uniformly
+/// distributed.
 pub const SPREAD: usize = 4;
-/// Port of [`WasteKind::Burst`]: what a run of a burst takes beside, in microseconds.
+/// Port of [`WasteKind::Burst`]: additional time of a burst run, in microseconds.
 pub const BURST: usize = 4;
-/// Port of [`WasteKind::Burst`]: one run in so many is one of a burst.
+/// Port of [`WasteKind::Burst`]: interval between burst runs, in runs.
 pub const EVERY: usize = 5;
 pub const KIBIBYTES: usize = 4;
 
-/// The most memory that [`WasteKind::Cache`] walks through: more than one core's share of the last cache.
+/// Maximum memory that [`WasteKind::Cache`] accesses: more than one core's share of the last-level
+/// cache.
 pub const MOST_KIBIBYTES: usize = 16 << 10;
-/// A second: no period of sound is longer.
+/// 1 s, longer than any audio period.
 const MOST_MICROSECONDS: f32 = 1e6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +33,7 @@ pub enum WasteKind {
     Fixed,
     Random,
     Burst,
-    /// Always the same, spent on memory that no cache near the core holds, so that what others had
-    /// there is gone.
+    /// Constant time, spent on memory beyond the core's caches, which evicts other programs' data.
     Cache,
 }
 
@@ -66,7 +64,7 @@ impl WasteKind {
         }
     }
 
-    /// Of those up to 1000, which are nobody's.
+    /// From the range up to 1000, which belongs to no author.
     pub(crate) const fn unique_id(self) -> u32 {
         match self {
             Self::Fixed => 941,
@@ -76,8 +74,7 @@ impl WasteKind {
         }
     }
 
-    /// Whether what a run takes is A + B·frames, as the header asks of those that say so: as long as
-    /// they work and do not sleep.
+    /// Hard real-time plugins take A + B·frames per run, as the header requires, unless they sleep.
     pub(crate) const fn properties(self) -> c_int {
         match self {
             Self::Fixed | Self::Cache => HARD_RT_CAPABLE,
@@ -85,7 +82,7 @@ impl WasteKind {
         }
     }
 
-    /// Its controls, from port 2 on.
+    /// Controls, from port 2 on.
     pub(crate) fn controls(self) -> Vec<ControlPort> {
         let mut all = vec![
             control(c"Microseconds", DEFAULT_100, 0.0, MOST_MICROSECONDS),

@@ -1,10 +1,9 @@
-//! A LADSPA library whose plugins copy their input and take a given time over it: what a host, or a
-//! worker, can carry is measured with them.
+//! A LADSPA library whose plugins copy their input and take a given time. It measures the capacity
+//! of a host or a worker.
 //!
-//! Each has an input and an output of sound, the time in microseconds that a run takes, and a switch:
-//! with `Virtual` above 0 it sleeps until that time is over instead of working, so that a machine
-//! with few cores can stand for many. `kinds` says what they are, `table` tells it as LADSPA wants it,
-//! `waste` is one of them at work.
+//! Each plugin has an audio input and output, the time per run in microseconds, and a switch
+//! `Virtual`. With `Virtual` above 0 it sleeps instead of working, so a machine with few cores can
+//! simulate many. `kinds` lists the plugins, `table` describes them to LADSPA, `waste` runs them.
 
 #![expect(unsafe_code, reason = "the ABI of a C library is offered")]
 
@@ -20,7 +19,7 @@ use tautline_host::ladspa::abi::{AUDIO, CONTROL, Descriptor, INPUT, OUTPUT, Rang
 use crate::kinds::WasteKind;
 use crate::waste::{activate, cleanup, connect_port, instantiate, run};
 
-/// The library's entry, `ladspa_descriptor` of the header: its plugins, from 0 on, and null after the
+/// Entry point `ladspa_descriptor` of the header: the plugin with this index, or null after the
 /// last.
 #[unsafe(no_mangle)]
 pub extern "C" fn ladspa_descriptor(index: c_ulong) -> *const Descriptor {
@@ -28,7 +27,7 @@ pub extern "C" fn ladspa_descriptor(index: c_ulong) -> *const Descriptor {
     plugin.map_or(core::ptr::null(), |plugin| plugin)
 }
 
-/// All of them. Made once and kept for good, as hosts keep what they point to.
+/// All descriptors, created once and never freed, since hosts keep pointers to them.
 pub(crate) fn all() -> &'static [Descriptor] {
     static ALL: OnceLock<Vec<Descriptor>> = OnceLock::new();
     ALL.get_or_init(|| WasteKind::ALL.into_iter().map(descriptor).collect())

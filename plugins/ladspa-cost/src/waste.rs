@@ -1,4 +1,4 @@
-//! A plugin at work: it copies, and the rest of its time is wasted.
+//! A running plugin: it copies, and wastes the rest of its time.
 
 use core::ffi::{CStr, c_ulong};
 use core::ptr::{copy, null_mut};
@@ -14,15 +14,14 @@ use crate::kinds::{
 
 const PORTS: usize = 6;
 const WORDS: usize = 128;
-/// Steps through memory between two looks at the clock: some microseconds.
+/// Memory steps between two clock readings: some microseconds.
 const STEPS: usize = 64;
 
 struct Waste {
     kind: WasteKind,
     ports: [*mut Data; PORTS],
-    /// Runs since the activation.
     runs: u64,
-    /// Of the generator that chooses times and ways (Knuth's MMIX constants).
+    /// State of the random generator for times and addresses (Knuth's MMIX constants).
     chance: u64,
     memory: Vec<u64>,
 }
@@ -33,9 +32,9 @@ impl Waste {
         Self { kind, ports: [null_mut(); PORTS], runs: 0, chance: 1, memory: vec![0; words] }
     }
 
-    /// The value of a control; what is no figure, or none that it may have, is 0.
+    /// Value of a control, clamped to 0..=1e6; 0 if it is not finite or not connected.
     fn value(&self, port: usize) -> f64 {
-        // SAFETY: null, or where the host has the value of this control.
+        // SAFETY: null, or the host's place for this control's value.
         let value = unsafe { self.ports[port].as_ref() }.map_or(0.0, |value| f64::from(*value));
         if value.is_finite() { value.clamp(0.0, 1e6) } else { 0.0 }
     }
@@ -46,7 +45,6 @@ impl Waste {
         self.chance >> 32
     }
 
-    /// What this run is to take, in nanoseconds.
     fn time(&mut self, frames: usize) -> f64 {
         let beside = match self.kind {
             WasteKind::Fixed => self.value(PER_FRAME) * frames as f64,
@@ -81,7 +79,7 @@ impl Waste {
         self.runs += 1;
         let (from, to) = (self.ports[IN], self.ports[OUT]);
         if !from.is_null() && !to.is_null() {
-            // SAFETY: the host has so many samples at either; they may be the same.
+            // SAFETY: the host provides `frames` samples at both; they may overlap completely.
             unsafe { copy(from, to, frames) };
         }
         let until = begun + Span::from_nanos(self.time(frames) as i64);
@@ -90,9 +88,9 @@ impl Waste {
 }
 
 /// # Safety
-/// As the header has it: the descriptor is one of this library.
+/// As in the header: the descriptor belongs to this library.
 pub(crate) unsafe extern "C" fn instantiate(of: *const Descriptor, _rate: c_ulong) -> Handle {
-    // SAFETY: a descriptor of this library, whose label is one of its texts.
+    // SAFETY: a descriptor of this library, whose label is a static text.
     let label = unsafe { CStr::from_ptr((*of).label) };
     match WasteKind::ALL.into_iter().find(|kind| kind.label() == label) {
         Some(kind) => Box::into_raw(Box::new(Waste::new(kind))).cast(),
@@ -101,16 +99,16 @@ pub(crate) unsafe extern "C" fn instantiate(of: *const Descriptor, _rate: c_ulon
 }
 
 /// # Safety
-/// As the header has it: an instance of this library that was not ended and that nobody else uses now.
+/// As in the header: a live instance of this library without other users.
 unsafe fn instance<'a>(handle: Handle) -> &'a mut Waste {
-    // SAFETY: made by `instantiate`, and nobody else's at this moment.
+    // SAFETY: made by `instantiate`, and used only here at this moment.
     unsafe { &mut *handle.cast::<Waste>() }
 }
 
 /// # Safety
-/// As of [`instance`]; the address is null or has room for what the port has.
+/// As for [`instance`]; the address is null or has room for the port's data.
 pub(crate) unsafe extern "C" fn connect_port(handle: Handle, port: c_ulong, at: *mut Data) {
-    // SAFETY: see above.
+    // SAFETY: guaranteed by the caller.
     let waste = unsafe { instance(handle) };
     if let Some(place) = usize::try_from(port).ok().and_then(|port| waste.ports.get_mut(port)) {
         *place = at;
@@ -118,26 +116,26 @@ pub(crate) unsafe extern "C" fn connect_port(handle: Handle, port: c_ulong, at: 
 }
 
 /// # Safety
-/// As of [`instance`].
+/// As for [`instance`].
 pub(crate) unsafe extern "C" fn activate(handle: Handle) {
-    // SAFETY: see above.
+    // SAFETY: guaranteed by the caller.
     let waste = unsafe { instance(handle) };
     (waste.runs, waste.chance) = (0, 1);
-    // In memory before it is needed.
+    // Maps the memory before its use.
     waste.memory.fill(1);
 }
 
 /// # Safety
-/// As of [`instance`]; each port has room for so many frames.
+/// As for [`instance`]; each port has room for `frames` samples.
 pub(crate) unsafe extern "C" fn run(handle: Handle, frames: c_ulong) {
-    // SAFETY: see above.
+    // SAFETY: guaranteed by the caller.
     unsafe { instance(handle) }.run(frames as usize);
 }
 
 /// # Safety
-/// As of [`instance`], which is none any more.
+/// As for [`instance`], which ends here.
 pub(crate) unsafe extern "C" fn cleanup(handle: Handle) {
-    // SAFETY: made of a box by `instantiate`, and ended once.
+    // SAFETY: `instantiate` made it from a box, and it ends once.
     drop(unsafe { Box::from_raw(handle.cast::<Waste>()) });
 }
 
@@ -145,7 +143,7 @@ pub(crate) unsafe extern "C" fn cleanup(handle: Handle) {
 mod tests {
     use super::*;
 
-    /// What each of so many runs of 48 frames takes, in nanoseconds.
+    /// Durations of `runs` runs of 48 frames, in nanoseconds.
     fn times(kind: WasteKind, controls: &[f32], runs: usize) -> Vec<f64> {
         let mut waste = Waste::new(kind);
         let mut values = controls.to_vec();

@@ -1,4 +1,3 @@
-//! The library as hosts see it: loaded, listed and run.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 use std::sync::Arc;
@@ -9,7 +8,6 @@ use tautline_io::clock::{now, thread_time};
 use tautline_ladspa_cost::kinds::WasteKind;
 use tautline_proto::time::Span;
 
-/// The shared object that cargo made beside this test.
 fn library() -> Arc<PluginLibrary> {
     let mut folder = std::env::current_exe().unwrap();
     while !folder.join("libtautline_ladspa_cost.so").exists() {

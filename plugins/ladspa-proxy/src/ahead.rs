@@ -1,9 +1,8 @@
-//! How far a host is ahead of time as it begins: whether it renders, before its pace can say so.
-
 use tautline_proto::time::{LocalTime, Span};
 
-/// Detects a render early. Its pace tells for certain after a quarter of a second of sound; until then a host that asks
-/// for a block too early is taken for one, and held up only for a bounded time, as it may be filling its buffers.
+/// Detects a render early. Its pace is certain only after 0.25 s of sound. Until then, a host that
+/// requests blocks too early is treated as a render, but waits only for a bounded time: it may just
+/// fill its buffers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ahead {
     rate: u32,
@@ -15,11 +14,11 @@ pub(crate) struct Ahead {
     in_time: u32,
 }
 
-/// For so much sound it is looked at: what was held up early keeps its pace from telling for as long.
+/// Amount of sound under observation: after an early wait, the pace needs as long to show.
 const LOOK: Span = Span::from_secs(2);
-/// After so many runs in time the host waits for a card: a render has such runs only by chance.
+/// After this many runs in time, the host waits for a card: a render has such runs only by chance.
 const PACED: u32 = 3;
-/// How long a host that seems to render is held up in all: longer than a worker's first block takes.
+/// Maximum total wait of a host that seems to render, longer than a worker's first block takes.
 const MOST: Span = Span::from_secs(1);
 
 impl Ahead {
@@ -40,8 +39,8 @@ impl Ahead {
         *self = Self::of(self.rate);
     }
 
-    /// Returns how long a run may be held up if the host seems to render; with `is_due` (the first answer is due in the
-    /// first run) at once, as a render would lose it.
+    /// Returns how long a run may wait if the host seems to render. With `is_due` (the first answer
+    /// is due in the first run), this applies at once, as a render would lose that answer.
     pub(crate) fn observe(&mut self, frames: usize, is_due: bool, now: LocalTime) -> Span {
         let first = *self.first.get_or_insert(now);
         let (sound, last) = (self.sound, self.last);
@@ -58,7 +57,7 @@ impl Ahead {
         if seems { self.left } else { Span::ZERO }
     }
 
-    /// A run longer than its sound was held up: no real-time host has such.
+    /// Records a run's duration. A run longer than its sound has waited: real-time hosts have none.
     pub(crate) fn took(&mut self, span: Span) {
         if span > self.last {
             self.held_up += span;
@@ -91,7 +90,6 @@ mod tests {
     fn a_host_in_real_time_never_seems_to_render() {
         let mut ahead = Ahead::of(48_000);
         for run in 0..1000 {
-            // It wakes up to 3 ms late.
             let late = (run * 7919) % 3000;
             let may = ahead.observe(480, false, at(10_000 * run + late));
             assert_eq!(may, Span::ZERO, "in run {run}");
@@ -102,7 +100,7 @@ mod tests {
     #[test]
     fn a_host_that_was_in_time_at_first_never_seems_to_render_later() {
         let mut ahead = Ahead::of(48_000);
-        // Its first run came 5 ms late: each that is in time later is ahead of that one.
+        // Its first run is 5 ms late, so later runs in time are ahead of it.
         let mut time = 5_000;
         for run in 1..200 {
             assert_eq!(ahead.observe(64, false, at(time)), Span::ZERO, "in run {run}");
@@ -125,7 +123,7 @@ mod tests {
     fn the_first_run_is_held_up_where_its_own_answer_is_due_in_it() {
         let mut ahead = Ahead::of(48_000);
         assert_eq!(ahead.observe(480, true, at(0)), MOST);
-        // Ten milliseconds later, as a card has it: no render.
+        // 10 ms later, paced by a card: no render.
         assert_eq!(ahead.observe(480, true, at(10_000)), Span::ZERO);
     }
 }

@@ -6,7 +6,7 @@ use crate::twin::Twin;
 pub(crate) struct HostPorts<'a> {
     connections: &'a Connections,
     frames: usize,
-    /// What outputs are multiplied by before they are added to what is there; none if they take its place.
+    /// Gain of outputs that are added to the buffer; `None` replaces its content.
     gain: Option<f32>,
     usual: &'a [f32],
     twin: Option<&'a mut Twin>,
@@ -14,8 +14,8 @@ pub(crate) struct HostPorts<'a> {
 
 impl<'a> HostPorts<'a> {
     /// # Safety
-    /// Each connected port has memory for so many frames, of sound, or for a value, of a control, that nobody else
-    /// touches while this lives.
+    /// Each connected port has memory for `frames` samples (audio) or one value (control). No other
+    /// code accesses it while this lives.
     pub(crate) unsafe fn new(
         connections: &'a Connections,
         frames: usize,
@@ -56,13 +56,14 @@ impl HostBlock for HostPorts<'_> {
             heard.fill(0.0);
             return;
         };
-        // SAFETY: `new`'s caller vouches for so many frames there. `samples` is ours, so it is elsewhere.
+        // SAFETY: the caller of `new` guarantees these frames. `samples` is our own memory, so they
+        // do not overlap.
         unsafe { core::ptr::copy_nonoverlapping(place.add(from), heard.as_mut_ptr(), count) };
     }
 
     fn control(&mut self, index: usize) -> f32 {
         let place = self.connections.controls.get(index).copied().filter(|place| !place.is_null());
-        // SAFETY: `new`'s caller vouches for a value there.
+        // SAFETY: the caller of `new` guarantees a value there.
         let value = place.map(|place| unsafe { place.read() });
         value.or_else(|| self.usual.get(index).copied()).unwrap_or(0.0)
     }
@@ -74,7 +75,7 @@ impl HostBlock for HostPorts<'_> {
         }
         let place = self.connections.outputs.get(channel).copied();
         let Some(place) = place.filter(|place| !place.is_null()) else { return };
-        // SAFETY: `new`'s caller vouches for so many frames there.
+        // SAFETY: the caller of `new` guarantees these frames.
         let place = unsafe { place.add(from) };
         match self.gain {
             // SAFETY: as above; `samples` is not the host's memory.
@@ -89,10 +90,10 @@ impl HostBlock for HostPorts<'_> {
     }
 
     fn control_out(&mut self, index: usize, value: f32) {
-        // What is added to is sound: a control output is written by either kind of run.
+        // Only audio is added; control outputs are always replaced.
         let place = self.connections.told.get(index).copied().filter(|place| !place.is_null());
         if let Some(place) = place {
-            // SAFETY: `new`'s caller vouches for a value there.
+            // SAFETY: the caller of `new` guarantees a value there.
             unsafe { place.write(value) };
         }
     }

@@ -1,5 +1,5 @@
-//! Clerks: an ordinary thread per plugin and worker, which opens and watches the streams of its instances. The host's
-//! threads meet them by wait-free rings and atomics.
+//! Client threads ("clerks"): an ordinary thread per plugin and worker, which opens and watches its
+//! instances' streams. The host's threads share only wait-free rings and atomics with it.
 
 mod errand;
 mod http;
@@ -19,8 +19,8 @@ use tautline_io::clock::now;
 use tautline_io::thread::without_signals;
 use tautline_proto::time::LocalTime;
 
-/// How often a clerk looks. Sound is to be back within 100 ms of a worker: this, a failed attempt, and the opening must
-/// fit.
+/// Look interval. Sound must return within 100 ms of a worker: this, a failed attempt, and the
+/// opening must fit.
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
@@ -53,12 +53,12 @@ struct KnownWorker {
     absence: Arc<Absence>,
 }
 
-/// Until when attempts are pointless, in nanoseconds, as a clerk found the worker absent; else 0.
+/// Time before which attempts are pointless since the worker is absent, in nanoseconds; else 0.
 #[derive(Default)]
 struct Absence(AtomicI64);
 
 impl Absence {
-    /// Whether this clerk may try: of those of a worker that is away one does, now and then.
+    /// Whether this thread may try. While a worker is absent, one of its threads tries at a time.
     fn may_try(&self, now: LocalTime) -> bool {
         let until = self.0.load(Ordering::Relaxed);
         let next = (now + AWAY).as_nanos();
@@ -91,13 +91,13 @@ fn desks() -> &'static Desks {
         match DESKS.compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => there = made,
             Err(first) => {
-                // SAFETY: made above, and known to nobody else.
+                // SAFETY: made above and not shared.
                 drop(unsafe { Box::from_raw(made) });
                 there = first;
             }
         }
     }
-    // SAFETY: a box that was made here or by another thread, and is never freed.
+    // SAFETY: a box made by this or another thread, and never freed.
     unsafe { &*there }
 }
 

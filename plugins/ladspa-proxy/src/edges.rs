@@ -1,4 +1,5 @@
-//! What hosts call. No panic gets out of here: an instance in which one happened plays its input on.
+//! Functions called by hosts. No panic gets out; after a panic, an instance passes its input
+//! through.
 
 use core::ffi::{c_ulong, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +27,7 @@ pub extern "C" fn ladspa_descriptor(index: c_ulong) -> *const Descriptor {
 }
 
 unsafe extern "C" fn instantiate(descriptor: *const Descriptor, rate: c_ulong) -> Handle {
-    // SAFETY: a host hands over a descriptor of ours, or its own copy of one.
+    // SAFETY: the host passes our descriptor or its own copy.
     let Some(descriptor) = (unsafe { descriptor.as_ref() }) else { return core::ptr::null_mut() };
     let number = descriptor.unique_id;
     let made = catch_unwind(|| {
@@ -41,9 +42,10 @@ unsafe extern "C" fn instantiate(descriptor: *const Descriptor, rate: c_ulong) -
 /// Calls `act`; a panic marks the instance as broken.
 ///
 /// # Safety
-/// `handle` is null or a live result of [`instantiate`], and no other call with it runs, as ladspa.h promises.
+/// `handle` is null or a live result of [`instantiate`], and no other call with it runs, as
+/// ladspa.h promises.
 unsafe fn with(handle: Handle, act: impl FnOnce(&mut Instance)) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: guaranteed by the caller.
     let Some(instance) = (unsafe { handle.cast::<Instance>().as_mut() }) else { return };
     let acted = catch_unwind(AssertUnwindSafe(|| act(&mut *instance)));
     if acted.is_err() {
@@ -63,12 +65,12 @@ unsafe extern "C" fn activate(handle: Handle) {
 }
 
 unsafe extern "C" fn run(handle: Handle, frames: c_ulong) {
-    // SAFETY: called by the host, which has connected ports to memory of so many frames.
+    // SAFETY: called by the host, which has connected ports to memory of `frames` samples.
     unsafe { with(handle, |instance| instance.run(frames as usize, HostRun::Replacing)) }
 }
 
 unsafe extern "C" fn run_adding(handle: Handle, frames: c_ulong) {
-    // SAFETY: called by the host, which has connected ports to memory of so many frames.
+    // SAFETY: called by the host, which has connected ports to memory of `frames` samples.
     unsafe { with(handle, |instance| instance.run(frames as usize, HostRun::Adding)) }
 }
 
@@ -88,12 +90,13 @@ unsafe extern "C" fn cleanup(handle: Handle) {
     }
     // SAFETY: called by the host.
     unsafe { with(handle, Instance::end) };
-    // SAFETY: it was a box in `instantiate`, and the host calls nothing with it any more.
+    // SAFETY: a box from `instantiate`, which the host does not use any more.
     let instance = unsafe { Box::from_raw(handle.cast::<Instance>()) };
     if instance.is_ours() {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(instance)));
     } else {
-        // In a fork: its threads are not there, and its rings' other ends never let go.
+        // In a fork: its threads are missing, and the other ends of its rings would never be
+        // released.
         core::mem::forget(instance);
     }
 }

@@ -1,5 +1,5 @@
-//! Hosts that fork. A fork has no clerks for earlier instances, which play their input on; new ones get clerks of their
-//! own.
+//! Hosts that fork. In a fork, earlier instances have no client threads and pass their input
+//! through; new instances start their own threads.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -9,11 +9,11 @@ use crate::client_thread;
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// From now on a fork of this process knows that it is one. We are never unloaded.
+/// From now on, a fork of this process detects that it is one. The library is never unloaded.
 pub(crate) fn watch() -> std::io::Result<()> {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     leave_sockets()?;
-    // SAFETY: the handler does what a signal's handler may, and stays.
+    // SAFETY: the handler is async-signal-safe and is never unloaded.
     unsafe { at_forks(&WATCHED, leave) }
 }
 

@@ -1,4 +1,4 @@
-//! One instance of a plugin, as the host has it: made at once. Without its worker, a stand-in plays.
+//! An instance of a plugin for the host, created at once. Without its worker, a stand-in plays.
 
 use core::time::Duration;
 
@@ -21,7 +21,8 @@ pub(crate) enum HostRun {
     Adding,
 }
 
-/// How long an activation waits for the first attempt, so that a plugin whose worker is there gets the first frame.
+/// How long an activation waits for the first attempt, so that a reachable worker gets the first
+/// frame.
 const FIRST_WAIT: Span = Span::from_millis(200);
 const LAST_WAIT: Duration = Duration::from_millis(200);
 
@@ -44,7 +45,7 @@ enum RunSide {
 
 impl Instance {
     pub(crate) fn new(offer: &'static ShelfOffer, rate: u32) -> Self {
-        // Where it cannot be, a fork is not told, and hosts that fork are rare.
+        // If it fails, forks are not detected; hosts that fork are rare.
         let _ = forked::watch();
         shelf::say_options_for_nobody();
         let (options, complaints) = options::read(&offer.label);
@@ -80,7 +81,7 @@ impl Instance {
         if let RunSide::Works(working) = &self.side {
             working.standing.end();
         }
-        // Not dropped: nobody knows what holds after a panic.
+        // Leaked, since no invariant holds after a panic.
         core::mem::forget(core::mem::replace(&mut self.side, RunSide::Broken));
     }
 
@@ -116,7 +117,7 @@ impl Instance {
         let working = match &mut self.side {
             RunSide::Works(working) if is_ours => working,
             _ => {
-                // SAFETY: the host has connected its ports to memory of so many frames.
+                // SAFETY: the host has connected its ports to memory of `frames` samples.
                 let mut ports =
                     unsafe { HostPorts::new(&self.connections, frames, gain, &self.usual, None) };
                 ports.pass_on();
@@ -179,7 +180,7 @@ impl Instance {
                 reported.damage_sentence()
             ));
         }
-        // Hosts make instances to look at, which never run.
+        // Hosts also create instances that never run.
         if let Some(verdict) = reported.verdict.as_ref().filter(|_| reported.seen.counters.runs > 0)
         {
             let place = if self.connections.share_a_place() {

@@ -6,12 +6,11 @@
 //!                             clerk ──HTTP──▶ worker
 //! ```
 //!
-//! What there is says the catalogue file (`catalogue`, `names`, `shelf`), and what is made of several of it
-//! `pipelines`; how an instance is to run
-//! `options`. `edges` is what hosts call, and lets no panic out. An instance is there at once and always
-//! plays: its clerk, an ordinary thread, opens its stream when the worker can be had, and the engine
-//! (`working`) does the rest on the host's own thread. `record` and `report` tell how it went, `twin`
-//! whether it was right.
+//! The catalogue file lists the plugins (`catalogue`, `names`, `shelf`), and `pipelines` combines
+//! several. `options` reads an instance's settings. Hosts call `edges`, which lets no panic out. An
+//! instance exists at once and always plays. Its clerk, an ordinary thread, opens its stream when
+//! the worker is reachable; the engine (`working`) does the rest on the host's own thread. `record`
+//! and `report` describe the run, `twin` verifies it.
 
 mod ahead;
 mod block;

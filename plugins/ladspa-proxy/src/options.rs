@@ -1,17 +1,17 @@
-//! How an instance is to run: `[offload]` in `tautline.toml`, and the environment, which has the last
-//! word.
+//! Settings of an instance: `[offload]` in `tautline.toml`, and the environment, which takes
+//! precedence.
 //!
 //! ```toml
 //! [offload]
 //! window = 1              # blocks under way; or delay, in frames
-//! wait = "250us"          # how long the host's thread waits for a block; 0us never
-//! stand_in = "conceal"    # or "matched", "dry", "last-good": what plays for a block that is not back
+//! wait = "250us"          # maximum wait of the host's thread for a block; 0us never waits
+//! stand_in = "conceal"    # or "matched", "dry", "last-good": replaces a missing block
 //! spare = "attic"         # a second worker that gets the same blocks
 //! [offload."cmt:freeverb3@studio"]
 //! window = 2              # for this plugin
 //! ```
 //!
-//! What cannot be read is passed over and said: a host is not to lose a session over a typing error.
+//! Invalid settings are skipped and reported: a typing error must not cost the host its session.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,8 @@ pub(crate) enum WaitOffline {
 pub(crate) struct OffloadOptions {
     pub(crate) window: u32,
     pub(crate) delay: Option<u32>,
-    /// Frames of the host's blocks, as far as somebody says: by them a worker judges whether it has the time.
+    /// Frames of the host's blocks, if known; a worker uses them to judge whether it has enough
+    /// time.
     pub(crate) block: Option<u32>,
     pub(crate) wait: Span,
     pub(crate) stand_in: StandIn,
@@ -64,16 +65,15 @@ impl Default for OffloadOptions {
     }
 }
 
-/// More blocks under way are a delay that nobody plays with.
+/// Maximum number of blocks under way; more would be an unplayable delay.
 const MOST_WINDOW: u32 = 64;
-/// A second at 192 kHz.
 const MOST_DELAY: u32 = 192_000;
 /// No host has longer blocks.
 const MOST_BLOCK: u32 = 65_536;
-/// A host's thread that waits for longer has stopped.
+/// A host's thread that waits longer has stopped.
 const MOST_WAIT: Span = Span::from_secs(1);
 const MOST_COPIES: u32 = 8;
-/// Fewer would not outlast what a worker asks for again; more are memory for nothing.
+/// Minimum for repeat requests of a worker; above the maximum, memory is wasted.
 const HISTORY: (u32, u32) = (16, 4096);
 
 pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
@@ -98,7 +98,7 @@ pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
     (options, complaints)
 }
 
-/// What to report of sections for unknown plugins, and of variables that are no option.
+/// Reports sections for unknown plugins, and unknown variables.
 pub(crate) fn for_nobody(is_known: impl Fn(&str) -> bool) -> Vec<String> {
     let named = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
     let mut said = unknown_variables(named);
@@ -117,7 +117,7 @@ fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 fn sections_for_nobody(path: &Path, text: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
-    // What is no table at all was said by whoever read the options.
+    // The options' reader has reported a syntax error already.
     let table = text.parse::<Table>().unwrap_or_default();
     let offload = table.get("offload").and_then(Value::as_table);
     let sections = offload.into_iter().flatten().filter(|(_, value)| value.is_table());
@@ -151,7 +151,6 @@ fn by_file(path: &Path, text: &str, label: &str, complaints: &mut Vec<String>) -
             Value::String(text) => text.clone(),
             Value::Integer(number) => number.to_string(),
             Value::Boolean(truth) => truth.to_string(),
-            // Those of other plugins.
             Value::Table(_) => continue,
             _ => {
                 let mend = "write a number, a word or true";
@@ -184,8 +183,8 @@ const KEYS: [&str; 12] = [
 ];
 
 impl OffloadOptions {
-    /// What to do about a run that was not complete: a render, if it was one, perhaps on a thread with real-time
-    /// priority.
+    /// Advice after an incomplete run. `rendered` means a render, `in_real_time` one on a thread
+    /// with real-time priority.
     pub(crate) fn hint_after(&self, rendered: bool, in_real_time: bool) -> &'static str {
         match (rendered, self.wait_offline) {
             (true, WaitOffline::Never) => {

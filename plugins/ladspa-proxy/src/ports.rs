@@ -1,5 +1,3 @@
-//! What the ports of a plugin are, and where a host has connected them.
-
 use core::ffi::c_int;
 
 use tautline_host::ladspa::abi::{AUDIO, CONTROL, Data, INPUT, LATENCY, OUTPUT, RangeHint};
@@ -10,7 +8,7 @@ pub(crate) enum Carries {
     Output(usize),
     Control(usize),
     Told(usize),
-    /// The latency, where the plugin itself tells none: it stands after the plugin's own ports.
+    /// Latency port added after the plugin's own ports, if the plugin has none.
     Latency,
 }
 
@@ -111,7 +109,8 @@ impl Connections {
         }
     }
 
-    /// Whether the host shares a buffer between an input and an output: order of reading and writing then matters.
+    /// Whether an input and an output share a buffer. Then the order of reading and writing
+    /// matters.
     pub(crate) fn share_a_place(&self) -> bool {
         let is_input = |place: *const Data| !place.is_null() && self.inputs.contains(&place);
         self.outputs.iter().any(|output| is_input(output.cast_const()))
@@ -166,7 +165,7 @@ mod tests {
             connections.connect(port, place.as_mut_ptr());
         }
         assert!(!connections.share_a_place());
-        // Another channel's, as hosts do.
+        // Another channel's buffer, as in some hosts.
         connections.connect(3, places[0].as_mut_ptr());
         assert!(connections.share_a_place());
     }

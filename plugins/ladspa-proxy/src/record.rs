@@ -1,4 +1,4 @@
-//! What was heard of an instance's sound: the damage ledger, and how much time was left.
+//! Record of an instance's sound: the damage ledger and the remaining time of each run.
 
 use std::collections::VecDeque;
 
@@ -8,9 +8,10 @@ use tautline_proto::time::Span;
 
 use crate::twin::{TwinSpan, TwinVerdict};
 
-/// Lines that are kept; a host that plays for days beside an absent worker takes no more memory.
+/// Maximum number of lines, to bound memory if the worker is absent for days.
 const MOST_LINES: usize = 4096;
-/// Slacks that are kept: with more, every other is let go and every other that comes.
+/// Maximum number of slacks. At this number, every second slack is dropped, and from then on every
+/// second new one.
 const MOST_SLACKS: usize = 1 << 16;
 
 #[derive(Debug, Default)]
@@ -18,7 +19,7 @@ pub(crate) struct RunRecord {
     pub(crate) damage: Vec<Damage>,
     pub(crate) unlisted: u64,
     left: Vec<Span>,
-    /// Runs of which there is one slack in `left`, less one, and those that came since the last.
+    /// Runs skipped between two entries of `left`, and runs since the last entry.
     passed: (u32, u32),
     pub(crate) unanswered: u64,
     pub(crate) answered: u64,
@@ -45,7 +46,6 @@ impl SpanKind {
 }
 
 impl RunRecord {
-    /// Extends the last line with damage of its kind that follows.
     pub(crate) fn note(&mut self, damage: Damage) {
         if let Some(last) = self.damage.last_mut()
             && (last.epoch, last.cause, last.stand_in)
@@ -91,7 +91,7 @@ impl RunRecord {
             self.spans.push(span);
         }
         let kind = SpanKind::of(&span.verdict);
-        // What goes on as it was is news only where it is to be mended.
+        // A repeated state is reported only if it needs a fix.
         let is_known = self.last.replace(kind) == Some(kind) && kind != SpanKind::Differs;
         if !is_known && self.news.len() < MOST_LINES {
             self.news.push_back(span);
@@ -102,7 +102,7 @@ impl RunRecord {
         self.news.pop_front()
     }
 
-    /// What was left in all but this share of the runs that were answered.
+    /// Time that was left in all but `share` of the answered runs.
     pub(crate) fn left_but(&self, share: f64) -> Option<Span> {
         let mut left = self.left.clone();
         left.sort_unstable();
@@ -146,11 +146,10 @@ mod tests {
         for damage in [
             of(1, 0, 100, Cause::Lost),
             of(1, 100, 50, Cause::Lost),
-            // Another cause, a gap, another activation.
             of(1, 150, 50, Cause::Late),
             of(1, 201, 50, Cause::Late),
             of(2, 251, long, Cause::Late),
-            // More than a line can tell begins another.
+            // An overflow of the frame count starts another line.
             of(2, 251 + u64::from(long), 20, Cause::Late),
         ] {
             record.note(damage);

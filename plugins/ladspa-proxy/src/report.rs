@@ -1,4 +1,4 @@
-//! What is written when an instance ends, if it was asked for: one line of JSON for each.
+//! Optional report at the end of an instance: one line of JSON.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -90,10 +90,9 @@ impl RunReported<'_> {
         })
     }
 
-    /// Appends it to the file: instances of one host, and hosts of one evening, share it.
+    /// Appends the report to the file, which other instances and hosts share.
     pub(crate) fn write(&self, path: &Path) -> std::io::Result<()> {
         let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
-        // In one write, so that lines do not mix.
         file.write_all(format!("{}\n", self.json()).as_bytes())
     }
 }
@@ -117,7 +116,7 @@ fn line(damage: &Damage) -> Value {
             Cause::Faded => "faded",
         },
         "stand_in": match damage.stand_in {
-            // It is the plugin that was heard.
+            // The plugin's own sound was heard.
             _ if damage.cause == Cause::Dirty => Value::Null,
             StandIn::Matched => "matched".into(),
             StandIn::Dry => "dry".into(),

@@ -1,9 +1,8 @@
-//! Reports to the host's user on standard error: standard output is the host's.
+//! Reports to the host's user on standard error; standard output belongs to the host.
 
 use std::io::Write as _;
 
-/// Says it, in one write, so that threads do not mix theirs.
+/// Reports a sentence in one write, so that threads do not mix their lines.
 pub(crate) fn say(sentence: &str) {
-    // Nobody listens where standard error is closed.
     let _ = std::io::stderr().write_all(format!("tautline: {sentence}\n").as_bytes());
 }

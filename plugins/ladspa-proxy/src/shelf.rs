@@ -1,4 +1,5 @@
-//! The plugins of this library: descriptors for all in the catalogue file, made at the first question and never freed.
+//! Plugins of this library: descriptors for the catalogue file, created at the first request and
+//! never freed.
 
 use core::ffi::{c_char, c_int, c_ulong};
 use std::ffi::CString;
@@ -80,7 +81,8 @@ fn offer(saved: SavedPlugin, calls: &HostCalls) -> ShelfOffer {
     let descriptor = Descriptor {
         unique_id: number.into(),
         label: text(&label),
-        // Buffers may be shared here, whatever the plugin says; a network is never hard real time.
+        // Shared buffers always work here, whatever the plugin reports; a network is never hard
+        // real time.
         properties: plugin.properties as c_int & REALTIME,
         name: text(&format!("{} @ {host}", plugin.name)),
         maker: text(&plugin.maker),

@@ -1,4 +1,5 @@
-//! The null test: the plugin runs on the host's own thread too, and is compared with what comes back, frame by frame.
+//! Null test: the plugin also runs on the host's own thread, and each returned frame is compared
+//! with it.
 
 use core::ffi::c_int;
 use std::path::PathBuf;
@@ -23,9 +24,8 @@ pub(crate) struct Twin {
     tally: TwinTally,
 }
 
-/// Seconds of sound after which an ordinary thread is told how they compared.
+/// Seconds of sound per comparison report to an ordinary thread.
 const SPAN_SECONDS: u32 = 10;
-/// Spans that may wait for that thread.
 const SPANS: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -68,7 +68,7 @@ impl TwinTally {
         let verdict = core::mem::take(&mut self.lately);
         self.before = self.before.and(verdict);
         let frames = (core::mem::replace(&mut self.began, self.frames), self.frames);
-        // An ordinary thread that is so far behind hears of the later ones.
+        // If the thread is that far behind, this report is dropped.
         let _ = self.told.push(TwinSpan { frames, verdict });
     }
 }
@@ -100,7 +100,7 @@ impl TwinVerdict {
         }
     }
 
-    /// The difference against what was played here, in dB; none if there is no difference.
+    /// Level of the difference relative to the local output, in dB; `None` without a difference.
     pub(crate) fn residual_db(&self) -> Option<f64> {
         let is_some = self.difference > 0.0;
         is_some.then(|| 10.0 * (self.difference / self.power.max(f64::MIN_POSITIVE)).log10())
@@ -127,7 +127,7 @@ impl TwinVerdict {
         }
         self.first_difference.get_or_insert(frame);
         let off = f64::from(here) - f64::from(back);
-        // What is no number differs by more than any.
+        // NaN or infinity counts as the maximum difference.
         let off = if off.is_finite() { off } else { f64::from(f32::MAX) };
         self.largest_difference = self.largest_difference.max(off.abs() as f32);
         self.difference += off * off;
@@ -143,8 +143,8 @@ fn folders() -> Vec<PathBuf> {
 }
 
 impl Twin {
-    /// The plugin of this label in the first file of this name, for answers up to `behind` frames late and blocks up to
-    /// `most_frames`.
+    /// Loads the plugin with this label from the first file of this name, for answers up to
+    /// `behind` frames late and blocks up to `most_frames`.
     pub(crate) fn new(
         plugin: &Plugin,
         rate: u32,
@@ -163,7 +163,7 @@ impl Twin {
                 "{file} is in no folder of LADSPA_PATH here, so nothing is compared; install it, or add its folder"
             )
         })?;
-        // Another version may have other ports, and be right all the same.
+        // Another version may have other ports, or correctly produce different sound.
         let hash = hash_of(&path)?;
         if !plugin.hash.is_empty() && hash != plugin.hash {
             return Err(format!(
@@ -214,7 +214,7 @@ impl Twin {
     }
 
     pub(crate) fn run(&mut self, frames: usize) {
-        // With its controls set, as far away.
+        // After setting its controls, as at the worker.
         if core::mem::take(&mut self.begins) {
             self.instance.activate();
         }
@@ -234,17 +234,17 @@ impl Twin {
         }
     }
 
-    /// A stand-in is among it: none of that block is judged, nor the `fade` frames after it.
+    /// Excludes a block with concealed sound, and the `fade` frames after it.
     pub(crate) fn spoil(&mut self, fade: u32) {
         self.spoilt_until = self.position + u64::from(fade);
     }
 
-    /// Compares what came back, `delay` frames late, with what was played here.
+    /// Compares returned frames, `delay` frames late, with the local output.
     pub(crate) fn judge(&mut self, frames: usize, delay: u32) {
         let from = self.position.saturating_sub(frames as u64);
         for (played, back) in self.played.iter().zip(&self.back) {
             for (at, sample) in (from..).zip(&back[..frames]) {
-                // Before the first frame there is silence.
+                // Silence precedes the first frame.
                 let Some(frame) = at.checked_sub(u64::from(delay)) else { continue };
                 if at < self.spoilt_until || self.position - frame > self.kept {
                     self.tally.lately.stood_in += 1;
@@ -272,10 +272,9 @@ mod tests {
     #[test]
     fn each_ten_seconds_of_sound_are_told_by_themselves_and_all_of_them_at_the_end() {
         let (mut tally, mut spans) = TwinTally::new(1000);
-        // Blocks of 300 frames: the first span ends at the first block's end after ten seconds.
+        // Blocks of 300 frames: the first span ends with the block that reaches 10 s.
         for block in 0..100u64 {
             for frame in block * 300..(block + 1) * 300 {
-                // A hundredth of one sample of the second span.
                 let back = if frame == 15_000 { 0.505 } else { 0.5 };
                 tally.lately.judge(frame, 0.5, back);
             }
@@ -287,7 +286,7 @@ mod tests {
         assert_eq!((told[0].frames, told[1].frames), ((0, 10_200), (10_200, 20_400)));
         assert_eq!((told[0].verdict.equal, told[0].verdict.residual_db()), (10_200, None));
         assert_eq!((told[1].verdict.compared, told[1].verdict.equal), (10_200, 10_199));
-        // 20 log10(0.005 / 0.5), less 10 log10 of the frames.
+        // 20 log10(0.005 / 0.5) minus 10 log10 of the number of frames.
         let residual = told[1].verdict.residual_db().unwrap();
         assert!((residual - -80.086).abs() < 0.001, "{residual}");
         let whole = tally.whole();

@@ -1,4 +1,4 @@
-//! The host's thread's end of a stream, and how long that thread may be held up.
+//! The host thread's end of a stream, and the limits of its waiting.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -25,11 +25,10 @@ use crate::ports::Connections;
 use crate::shelf::{self, ShelfOffer};
 use crate::twin::Twin;
 
-/// Frames of the longest block; longer runs are served in parts.
 const MOST_FRAMES: u32 = 4096;
-/// The most bytes of a datagram: with the seal and the heads below it, what Ethernet carries.
+/// Maximum datagram size: with encryption and lower headers, it fits Ethernet.
 const DATAGRAM_BYTES: usize = 1400;
-/// How long a render waits for a block, or for its worker, before it goes on without.
+/// How long a render waits for a block or its worker before it continues without.
 const RENDER_WAIT: Span = Span::from_secs(10);
 pub(crate) struct Working {
     pub(crate) offloaded: Offloaded,
@@ -37,11 +36,12 @@ pub(crate) struct Working {
     pub(crate) desks: Vec<Arc<Desk>>,
     pub(crate) twin: Option<Twin>,
     pub(crate) ahead: Ahead,
-    /// Frames of a millisecond: what comes back after a stand-in is cross-faded for so long.
+    /// Frames in 1 ms, the cross-fade after a stand-in.
     fade: u32,
     is_window: bool,
     patient_until: LocalTime,
-    /// Frames in all, those faster than real time, and those of them on a real-time thread, which is never held up.
+    /// Total frames; those faster than real time; and those of them on a real-time thread, which
+    /// never waits.
     frames: u64,
     hurried: u64,
     hurried_in_vain: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Working {
     pub(crate) is_active: bool,
 }
 
-/// The nearest supported rate, for fades and pace.
+/// Nearest supported rate, for fades and pace.
 fn known(hertz: u32) -> Rate {
     let rates = Rate::SUPPORTED.iter().filter_map(|known| Rate::new(*known).ok());
     let nearest = rates.min_by_key(|rate| rate.hertz().abs_diff(hertz));
@@ -62,10 +62,11 @@ fn period_ns(frames: u32, rate: u32) -> u64 {
     u64::from(frames) * 1_000_000_000 / u64::from(rate.max(1))
 }
 
-/// Blocks of the plugin, or of the largest of a pipeline's, of which a worker keeps no more bytes than it grants.
+/// Maximum history in blocks within the bytes that a worker keeps, for the plugin or the largest of
+/// a pipeline.
 fn most_history(plugin: &Plugin, stages: &[Plugin]) -> u32 {
     let all = || stages.iter().chain(core::iter::once(plugin)).map(counts);
-    // In a pipeline those of one go through the others.
+    // In a pipeline, each plugin's controls pass through the other ones.
     let controls: usize = all().map(|[_, _, set, told]| set + told).sum();
     let sound = all().map(|[inputs, outputs, ..]| inputs + outputs).max().unwrap_or(0);
     let bytes = size_of::<f32>() * (sound * MOST_FRAMES as usize + controls);
@@ -201,8 +202,8 @@ impl Working {
         })
     }
 
-    /// Whether the host ran faster than real time for most of its sound: one that fills its buffers does for some of
-    /// it.
+    /// Whether the host ran faster than real time for most of its sound. A host that fills its
+    /// buffers does so only briefly.
     pub(crate) const fn rendered(&self) -> bool {
         matches!(self.wait_offline, WaitOffline::Always) || 2 * self.hurried > self.frames
     }
@@ -220,8 +221,8 @@ impl Working {
         (self.is_active, self.gave_up, self.patient_until) = (true, false, LocalTime::ZERO);
     }
 
-    /// A render waits for its worker and each block. Before that is certain, a host that seems to render waits for a
-    /// second in all. A real-time thread is never held up.
+    /// Lets a render wait for its worker and each block. Before the render is certain, a host waits
+    /// for up to 1 s in total. A real-time thread never waits.
     pub(crate) fn wait_if_it_renders(&mut self, frames: usize, began: LocalTime) {
         if self.wait_offline == WaitOffline::Never {
             return;
@@ -246,7 +247,7 @@ impl Working {
     }
 
     /// # Safety
-    /// As of [`HostPorts::new`].
+    /// As for [`HostPorts::new`].
     pub(crate) unsafe fn run(
         &mut self,
         connections: &Connections,
@@ -260,7 +261,7 @@ impl Working {
             self.twin = None;
         }
         if let Some(twin) = &mut self.twin {
-            // SAFETY: the caller vouches for it.
+            // SAFETY: guaranteed by the caller.
             let mut ports = unsafe { HostPorts::new(connections, frames, gain, usual, None) };
             for channel in 0..connections.inputs.len() {
                 ports.input(channel, 0, &mut twin.input_mut(channel)[..frames]);
@@ -270,7 +271,7 @@ impl Working {
             }
             twin.run(frames);
         }
-        // SAFETY: the caller vouches for it.
+        // SAFETY: guaranteed by the caller.
         let mut ports =
             unsafe { HostPorts::new(connections, frames, gain, usual, self.twin.as_mut()) };
         let began = now();
@@ -305,7 +306,6 @@ mod tests {
     use super::*;
 
     fn plugin(inputs: usize, outputs: usize, controls: usize) -> Plugin {
-        // An input or output of sound, and a control that is set, by the LADSPA header.
         let kinds = [(1 | 8, inputs), (2 | 8, outputs), (1 | 4, controls)];
         let port = |descriptor| PluginPort {
             name: String::new(),

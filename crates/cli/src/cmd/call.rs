@@ -1,4 +1,4 @@
-//! `taut call`: sound both ways with a machine on which `taut serve` runs.
+//! `taut call`: two-way sound with a machine that runs `taut serve`.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -29,7 +29,6 @@ use crate::flags::{
 use crate::messages::cannot_change;
 use crate::sound_files;
 
-/// Displayed next to the calls.
 const KEYS: &str =
     "m: mute or unmute   SPACE: talk while muted   + -: latency   < >: packets   q: hang up";
 
@@ -50,7 +49,7 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
         return Err(Failure::usage(format!("one host alone hears no others; {mend}")));
     }
     let by_ssh = flags.hosts.iter().filter(|host| matches!(host, CallHost::BySsh { .. })).count();
-    // ssh forwards TCP alone.
+    // ssh forwards TCP only.
     let paths = match flags.transport {
         TransportFlag::Udp if by_ssh > 0 => {
             return Err(Failure::usage(
@@ -66,7 +65,7 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     let trust = TrustStore::usual()?;
     let mut tunnels = Vec::new();
     let Some(hosts) = reached(&flags.hosts, &mut tunnels, &stop)? else { return Ok(()) };
-    // Several calls share devices, which run at one rate before all have answered.
+    // Several calls share devices, which must run at one rate before all hosts have answered.
     let choice = match several {
         false => device_choice(&flags.end, &flags.input, &flags.output)?,
         true => DeviceChoice::alone(devices(&flags.end, &flags.input, &flags.output)?),
@@ -76,7 +75,7 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     let calls = if several { Calls::Several } else { Calls::One };
     let end = config(&flags.end, (&flags.input, &flags.output), flags.echo_cancel, calls);
     let mut status = CallStatus::on_terminal(voice);
-    // Standard input has either keys or lines. The user of keys sees their effect.
+    // Standard input carries either keys or lines. The user of keys sees their effect.
     let (mut asked, mut keys) = (None, None);
     if flags.end.running.control {
         let lines = CallLines { hosts: hosts.clone(), of_files: end.has_files() };
@@ -111,7 +110,6 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
         status.show(calls.views().flat_map(|view| page(&view, several, microphone)).collect());
     }
     let ended = calls.finish();
-    // Nothing is drawn over a report.
     status.end();
     tell_reports("call", ended.map_err(failure)?, files, &flags.end.running)
 }
@@ -129,7 +127,7 @@ const fn key(byte: u8) -> Option<Pressed<Command>> {
     }))
 }
 
-/// Where each host is reached; `None` once `stop` is requested. Those that are called through ssh have a tunnel.
+/// Addresses of the hosts, via a tunnel for ssh; `None` once `stop` is requested.
 fn reached(
     hosts: &[CallHost],
     tunnels: &mut Vec<Tunnel>,
@@ -152,7 +150,7 @@ fn reached(
     Ok(Some(addresses))
 }
 
-/// Each host is called once: of two calls the other end would hear the same twice.
+/// Rejects duplicate hosts: the peer would hear the same sound twice.
 fn refuse_twice(hosts: &[CallHost]) -> Result<(), Failure> {
     let place = |host: &CallHost| match host {
         CallHost::At(address) => (address.0.host.clone(), address.0.port),
@@ -165,15 +163,13 @@ fn refuse_twice(hosts: &[CallHost]) -> Result<(), Failure> {
     }
 }
 
-/// Reads lines of standard input.
 struct CallLines {
     hosts: Vec<CallAddress>,
-    /// Whether a file is played or recorded.
     of_files: bool,
 }
 
 impl CallLines {
-    /// The call that is meant by this, of several: by its name, its address or both.
+    /// Finds the call with this name, address or both.
     fn which(&self, verb: &str, text: &str) -> Result<Option<usize>, String> {
         if text.is_empty() || self.hosts.len() < 2 {
             return nothing(verb, text, None);

@@ -1,4 +1,4 @@
-//! What `taut call` and `taut serve` have in common: options, the text of events, reports.
+//! Options, event texts and reports shared by `taut call` and `taut serve`.
 
 pub(super) mod devices;
 pub(super) mod status;
@@ -22,20 +22,16 @@ use crate::messages::{self, cannot_change, changed, counted};
 use crate::page::{self, Drawing};
 use crate::report_file::{FileFormat, ReportFiles};
 
-/// Sound in one packet, unless the user or the other end asks for more.
+/// Default packet length, unless the user or the peer requests more.
 pub(super) const USUAL_PTIME: Span = Span::from_micros(2_500);
 
-/// Whose calls these are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Calls {
-    /// Of one caller and one host, which need not be named.
     One,
-    /// Of one caller and several hosts.
     Several,
     OfServer,
 }
 
-/// The setup of an end.
 pub(super) fn config(
     flags: &EndFlags,
     (input, output): (&DeviceSpec, &DeviceSpec),
@@ -87,7 +83,7 @@ pub(super) fn config(
     }
 }
 
-/// The sentence of an event, and whether it names the peer itself.
+/// Text of an event, and whether it names the peer itself.
 fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
     let is_server = calls == Calls::OfServer;
     let named = |sentence| (true, sentence);
@@ -126,7 +122,6 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
         CallEvent::Over(why) if is_server => format!("the call is over: {}", why.as_str()),
         CallEvent::Over(why) => return named(format!("{peer} hung up: {}", why.as_str())),
         CallEvent::Retrying(why) => {
-            // A hint is on a line of its own.
             let (what, hint) = why.split_once('\n').map_or((&**why, None), |(what, hint)| (what, Some(hint)));
             let hint = hint.map_or(String::new(), |hint| format!("\n{hint}"));
             return named(format!("{what}; it is tried again and again{hint}"));
@@ -196,8 +191,8 @@ fn in_words(terms: &CallTerms) -> String {
     format!("there {}; back {}; latency {latency}", stream(&terms.there), stream(&terms.back))
 }
 
-/// Reports both directions at the end of that role, `call` or `serve`; a page is that of received sound. An error if a call
-/// failed.
+/// Reports both directions for the role `call` or `serve`; an HTML page shows the received sound.
+/// Returns an error if a call failed.
 pub(super) fn tell_reports(
     role: &str,
     (reports, done): Ended,
@@ -221,7 +216,6 @@ pub(super) fn tell_reports(
     done.map_err(failure)
 }
 
-/// A call that could not begin, or that failed.
 pub(super) fn failure(error: tautline_call::Error) -> Failure {
     use tautline_call::Error;
     match error {

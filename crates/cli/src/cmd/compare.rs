@@ -1,4 +1,4 @@
-//! `taut compare`: whether a recording holds what was sent: bit for bit, or how else.
+//! `taut compare`: whether a recording matches the sent sound bit for bit, and how it differs.
 
 use std::path::Path;
 
@@ -22,7 +22,6 @@ pub(crate) fn run(flags: &Compare) -> Result<(), Failure> {
     Err(if verdict.is_open() { Failure::undecided(why) } else { Failure::running(why) })
 }
 
-/// Reads both files whole and compares them.
 pub(crate) fn compare(sent: &Path, heard: &Path) -> Result<Comparison, Failure> {
     let names = (sent.display(), heard.display());
     let (sent, heard) = (read_sound(sent)?, read_sound(heard)?);

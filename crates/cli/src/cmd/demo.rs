@@ -44,7 +44,6 @@ use crate::voice::Voice;
 
 static RECORDING: &[u8] = include_bytes!("../../../../assets/recording.flac");
 
-/// What both ends agree on.
 #[derive(Clone, Copy)]
 struct DemoSetup {
     format: StreamFormat,
@@ -69,7 +68,7 @@ pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
     let sender = stage.part("sender    ");
     let sent = send(&recording, &receivers, scene, &stop, sender);
     if sent.is_err() {
-        // Nobody will say goodbye to them.
+        // They will get no goodbye.
         receivers.iter().for_each(|receiver| receiver.stop.request());
     }
     let heard: Vec<ReceiverOutcome> =
@@ -80,15 +79,13 @@ pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
     tell(flags, &sent, &heard, &recording, cut)
 }
 
-/// What all parts of the demo say, on one terminal.
 struct DemoOutput {
     lines: MultiProgress,
     voice: Voice,
-    /// What the system refuses is refused to all of them, and told once.
+    /// The system's refusals apply to all parts and are reported once.
     refused: Arc<Once>,
 }
 
-/// What one of them says.
 struct Part {
     line: LiveLine,
     name: &'static str,
@@ -117,7 +114,6 @@ impl DemoOutput {
 }
 
 impl Part {
-    /// Shows how it goes, and tells what is new.
     fn on(&mut self, progress: &Progress<'_>) {
         self.line.show(progress);
         if let Some(refused) = progress.refused {
@@ -133,7 +129,6 @@ impl Part {
         }
     }
 
-    /// Tells what an engineer wants to see.
     fn detail(&self, news: &str) {
         self.lines.suspend(|| self.voice.detail(&format!("{}: {news}", self.name)));
     }
@@ -176,7 +171,7 @@ fn scene(flags: &Demo, recording: &Path) -> Result<DemoSetup, Failure> {
     Ok(DemoSetup { format, device, latency, options })
 }
 
-/// Why nothing would be heard at such a latency, and what would do; nothing where it is long enough.
+/// Error if no sound could be heard at this latency, with a latency that works.
 fn too_short(latency: Span, format: &StreamFormat, device: &Settings) -> Option<String> {
     let (packing, period) = (format.packing_age(device.period), device.rate.span_of(device.period));
     let takes = |periods: i64| packing + period.times(periods);
@@ -184,7 +179,7 @@ fn too_short(latency: Span, format: &StreamFormat, device: &Settings) -> Option<
     if latency >= takes(periods) {
         return None;
     }
-    // As much as the buffer is left to the way, and to whatever holds a thread up.
+    // Leaves as much time to the network and to delayed threads as to the buffer.
     let fits = (latency - packing).as_nanos() / (2 * period.as_nanos()).max(1);
     let mend = match fits {
         FEWEST.. => format!("--periods {fits} leaves time for the way, on a quiet machine"),
@@ -201,10 +196,8 @@ fn too_short(latency: Span, format: &StreamFormat, device: &Settings) -> Option<
     ))
 }
 
-/// Periods in a card's buffer, at least.
 const FEWEST: i64 = 2;
 
-/// One receiver on a thread of its own, as it would be in a program of its own.
 struct DemoReceiver {
     name: &'static str,
     rtp: SocketAddr,
@@ -214,7 +207,6 @@ struct DemoReceiver {
     thread: JoinHandle<Result<Report, RunError>>,
 }
 
-/// What one receiver made of it.
 struct ReceiverOutcome {
     name: &'static str,
     played: PathBuf,
@@ -277,7 +269,7 @@ fn send(
     let device = tautline_audio::open(&spec, Direction::Capture, scene.device, extras)?.device;
     let mut udp = UdpOptions::sender(receivers.iter().map(|receiver| receiver.rtp).collect());
     let (format, period, scheduler) = (&scene.format, scene.device.period, scene.options.scheduler);
-    // As `taut send` does that is asked for nothing.
+    // Like `taut send` with default options.
     lay::make_room(&mut udp, format, period, PacketHeads::rtp(true));
     let mut by = LinkOptions::Udp(Box::new(udp));
     let age = format.packing_age(period);
@@ -297,16 +289,14 @@ fn send(
     Ok(engine.run(device, &scene.options, stop, &mut |progress| part.on(progress))?)
 }
 
-/// Why a demo ended before the recording did, if it did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Stopped,
-    /// After so many seconds.
     After(u32),
 }
 
-/// Shows what came of it and writes the reports. Fails if a receiver did not play what was sent, up
-/// to where the demo was cut off.
+/// Shows the results and writes the reports. Fails if a receiver did not play all sent sound, up to
+/// the cut.
 fn tell(
     flags: &Demo,
     sent: &Report,
@@ -341,18 +331,18 @@ fn tell(
     broken.map_or(Ok(()), Err)
 }
 
-/// Why what a file lacks is not what its report counts, where it is not.
+/// Explains a difference between frames missing in the file and frames counted as missing.
 fn beside_the_report(report: &Report, verdict: &ComparisonReport) -> String {
     let counters = report.streams.iter().map(|stream| stream.counters);
     let missing = counters.map(|counters| counters.missing_frames).sum();
     let rate = report.streams.first().map_or(0, |stream| stream.rate);
     let dropouts = &verdict.dropouts;
-    // Predicted sound is cross-faded for a millisecond with what comes after it (`dsp::conceal`).
+    // Concealed sound is cross-faded for 1 ms with the sound after it (`dsp::conceal`).
     let faded = dropouts.count as u64 * u64::from(rate / 1000);
     differing(missing, dropouts.frames as u64, faded)
 }
 
-/// Frames that the report counts missing and that differ, and how many are faded at most.
+/// Compares counted missing frames with differing frames, of which up to `faded` are cross-faded.
 fn differing(missing: u64, differ: u64, faded: u64) -> String {
     match (missing, differ) {
         (1.., 1..) if differ > missing + faded => format!(
@@ -374,12 +364,12 @@ fn differing(missing: u64, differ: u64, faded: u64) -> String {
     }
 }
 
-/// Whether all was played that was sent: to the end, or to where it was cut off.
+/// Whether all sent sound was played, to the end or to the cut.
 fn is_good(verdict: &Comparison, cut: Option<Cut>, faults: &FaultCounts) -> bool {
     match cut {
         None => verdict.is_whole(),
         Some(Cut::Stopped) if !verdict.is_found() => faults.all == 0,
-        // Nothing is lost of what is identical, nor of what would have followed.
+        // The identical part is complete, and the report shows no loss after it.
         Some(_) => verdict.is_whole_so_far() && faults.all == 0,
     }
 }
@@ -396,12 +386,11 @@ fn told(verdict: &Comparison, cut: Option<Cut>, faults: &FaultCounts) -> String 
     }
 }
 
-/// What a report counts that spoils sound.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct FaultCounts {
-    /// Packets that were not heard at their turn, and xruns.
+    /// Packets not played on time, and xruns.
     all: u64,
-    /// Those of them at which the whole host stood still.
+    /// Those during stalls of the whole host.
     host: u64,
 }
 
@@ -418,7 +407,6 @@ impl FaultCounts {
         Self { all: self.all + more.all, host: self.host + more.host }
     }
 
-    /// Whose doing it was, with the mend.
     fn why(&self) -> String {
         let Self { all, host } = self;
         match host {
@@ -447,9 +435,8 @@ mod tests {
     use super::*;
     use tautline_compare::{Sound, judge};
 
-    /// Noise, of which the first frames were heard; of them, these are silence.
+    /// Noise played up to `frames`, with silence in `hole`.
     fn until(frames: usize, hole: core::ops::Range<usize>) -> Comparison {
-        // The upper bits of squares.
         let noise = |at: u32| {
             (at.wrapping_mul(at).wrapping_mul(2_654_435_761) >> 8) as f32 / 16_777_216.0 - 0.5
         };

@@ -1,5 +1,3 @@
-//! `taut devices`
-
 use serde::Serialize;
 use tautline_audio::{DeviceDescription, DeviceSide, Offers};
 use tautline_proto::time::{Frames, Span};
@@ -20,12 +18,11 @@ pub(crate) fn run(flags: &Devices) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The kinds of device, by what stands before the `:` of their names. What is none of the first
-/// three needs no hardware.
+/// Kinds of devices by prefix of their names. All except the first three need no hardware.
 const KINDS: [(&str, &str); 3] =
     [("alsa", "Sound cards and other PCMs, by ALSA"), ("jack", "JACK"), ("pipewire", "PipeWire")];
 const NO_HARDWARE: &str = "Without hardware";
-/// The command stands alone where it can be copied.
+/// The command has its own line, for copying.
 const NO_CARD: &str =
     "No sound card, JACK or PipeWire is here. Use virtual:, boot the guest that has
 cards (scripts/lab-vm, in the source), or make a card that loops back:
@@ -37,7 +34,7 @@ fn kind(device: &DeviceDescription) -> Option<&'static str> {
     KINDS.iter().find(|(name, _)| *name == before).map(|(_, heading)| *heading)
 }
 
-/// Grouped by kind; the name that `--input` and `--output` take stands alone where it can be copied.
+/// Lists devices by kind. Names for `--input` and `--output` have their own lines, for copying.
 fn page(devices: &[DeviceDescription]) -> String {
     let mut page = String::new();
     let headings = KINDS.iter().map(|(_, heading)| Some(*heading)).chain([None]);
@@ -75,7 +72,6 @@ fn describe(device: &DeviceDescription, page: &mut String) {
     }
 }
 
-/// Directions that offer the same, told once.
 fn alike(sides: &[DeviceSide]) -> Vec<(String, &Offers)> {
     let mut told: Vec<(String, &Offers)> = Vec::new();
     for side in sides {
@@ -110,20 +106,19 @@ fn offered(offers: &Offers) -> String {
     }
 }
 
-/// To the microsecond: nobody reads more of a period.
 const fn rounded(span: Span) -> Span {
     Span::from_micros((span.as_nanos() + 500) / 1000)
 }
 
-/// How long the shortest period lasts, at the lowest of the rates that music is played at, or else
-/// the lowest.
+/// Duration of the shortest period, at the lowest rate from 44.1 kHz on, or else at the lowest
+/// rate.
 fn period_span(offers: &Offers) -> Option<Span> {
     let Offers::These { rates, least_period, .. } = offers else { return None };
     let music = rates.iter().find(|rate| **rate >= Rate::HZ_44100.hertz());
     Some(Rate::new(*music.or(rates.first())?).ok()?.span_of(*least_period))
 }
 
-/// What `--report json` says; the names are fixed, as scripts rely on them.
+/// Content of `--report json`; names are stable, since scripts rely on them.
 #[derive(Serialize)]
 struct Listed<'a> {
     schema: u32,
@@ -137,7 +132,7 @@ struct ListedDevice<'a> {
     ways: Vec<ListedWay<'a>>,
 }
 
-/// Absent figures are `null`: anything goes, or, with `unknown`, nobody knows.
+/// Absent figures are `null`: no limit, or not known if `unknown` is set.
 #[derive(Serialize)]
 struct ListedWay<'a> {
     direction: &'static str,

@@ -1,5 +1,3 @@
-//! `taut doctor`
-
 use std::io::IsTerminal;
 
 use tautline_doctor::{Requirements, examine};
@@ -15,12 +13,11 @@ use crate::screen;
 pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
     let latency = match flags.latency {
         LatencyRule::Chosen(span) => span,
-        // As `taut send` promises where nobody says otherwise.
+        // The default of `taut send`.
         LatencyRule::Auto { .. } | LatencyRule::Usual => DEFAULT_LATENCY,
     };
     let packet = packet_frames(flags.rate, flags.ptime)
         .map_err(|error| Failure::usage(error.to_string()))?;
-    // The coding that is sent by default.
     let sample = SampleFormat::L24;
     let format = StreamFormat {
         coder: None,

@@ -1,5 +1,3 @@
-//! `taut id`
-
 use serde::Serialize;
 use tautline_api::trust::{HostIdentity, HostKey, host_name, usual_folder};
 
@@ -8,10 +6,9 @@ use crate::failure::Failure;
 use crate::flags::Id;
 use crate::screen;
 
-/// Raised when a field goes or means something else.
+/// Increased when a field disappears or changes its meaning.
 pub(super) const SCHEMA: u32 = 1;
 
-/// A machine as scripts are told it.
 #[derive(Serialize)]
 pub(super) struct ToldHost<'a> {
     name: &'a str,

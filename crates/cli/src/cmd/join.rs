@@ -20,7 +20,6 @@ pub(crate) fn run(flags: &Join) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The packets of a ledger that has these columns.
 fn read<P: LedgerPacket>(path: &Path, columns: &[&'static str]) -> Result<Vec<P>, Failure> {
     let name = path.display();
     let failed = |error| Failure::open(format!("reading {name}: {error}; check the path"));

@@ -9,23 +9,22 @@ use tautline_proto::device::Stop;
 
 use crate::failure::Failure;
 
-/// What a key is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pressed<K> {
-    /// To end, as Ctrl-C does.
+    /// End the program, like Ctrl-C.
     End,
     Key(K),
 }
 
-/// What is pressed, in the order in which it is. Dropped, the terminal is as it was.
+/// Pressed keys in order. Dropping it restores the terminal.
 pub(super) struct PressedKeys<K> {
     _terminal: TerminalKeys,
     pressed: Receiver<K>,
 }
 
 impl<K: Send + 'static> PressedKeys<K> {
-    /// `None` where there is no terminal to press keys at. `of` says what a byte is for, if it is for anything. Nothing
-    /// waits for the thread that reads them: it may wait for a key that never comes.
+    /// Returns `None` without a terminal. `of` maps a byte to a key. The reading thread is
+    /// detached, since it may wait for a key that never comes.
     pub(super) fn listen(
         stop: Stop,
         of: fn(u8) -> Option<Pressed<K>>,
@@ -40,7 +39,7 @@ impl<K: Send + 'static> PressedKeys<K> {
         };
         let (presses, pressed) = channel();
         let read = move || {
-            // What ends the input ends this, not the calls.
+            // The end of the input ends this thread, not the calls.
             for byte in std::io::stdin().lock().bytes().map_while(Result::ok) {
                 let told = match of(byte) {
                     Some(Pressed::Key(key)) => presses.send(key),
@@ -60,12 +59,11 @@ impl<K: Send + 'static> PressedKeys<K> {
         Ok(Some(Self { _terminal: terminal, pressed }))
     }
 
-    /// The next key, if one is pressed before the timeout.
     pub(super) fn wait(&self, timeout: Duration) -> Option<K> {
         match self.pressed.recv_timeout(timeout) {
             Ok(key) => Some(key),
             Err(RecvTimeoutError::Timeout) => None,
-            // The input has ended, and no key comes any more.
+            // The input has ended, so no more keys follow.
             Err(RecvTimeoutError::Disconnected) => {
                 std::thread::sleep(timeout);
                 None
@@ -73,7 +71,6 @@ impl<K: Send + 'static> PressedKeys<K> {
         }
     }
 
-    /// What was pressed since this was asked last.
     pub(super) fn pressed(&self) -> impl Iterator<Item = K> {
         self.pressed.try_iter()
     }

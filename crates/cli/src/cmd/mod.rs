@@ -44,7 +44,7 @@ use crate::messages::{long_coding, words};
 use crate::sound_files;
 use crate::voice::Voice;
 
-/// The device as the flags ask for it; a file that is read says its own rate and channels.
+/// Device settings from the flags; an input file determines missing rate and channels.
 fn device_settings(
     timing: &Timing,
     rate: Option<Rate>,
@@ -69,7 +69,6 @@ fn run_options(timing: &Timing, flags: &RunFlags) -> RunOptions {
     }
 }
 
-/// Says what the stream is and how its device runs.
 fn tell_stream(
     voice: Voice,
     spec: &DeviceSpec,
@@ -95,7 +94,6 @@ fn tell_stream(
     ));
 }
 
-/// Reports coding that takes too much of a device's period.
 fn tell_of_coding_time(
     voice: Voice,
     (spec, device, direction): (&DeviceSpec, &Settings, Direction),
@@ -108,7 +106,6 @@ fn tell_of_coding_time(
     });
 }
 
-/// Reports a `--period` that the device does not run at.
 fn tell_period(voice: Voice, spec: &DeviceSpec, timing: &Timing, device: &Settings) {
     period_note(spec, timing.period, device.period).iter().for_each(|note| voice.tell(note));
 }
@@ -122,10 +119,10 @@ fn period_note(spec: &DeviceSpec, asked: Option<u32>, runs: Frames) -> Option<St
     Some(format!("--period {asked} ignored: {spec} runs at periods of {runs} frames{hint}"))
 }
 
-/// Warnings about a description that are shown line by line; real descriptions have fewer.
+/// Maximum number of warnings about a description shown one by one; real descriptions have fewer.
 const MAX_WARNINGS: usize = 12;
 
-/// Runs `open`, which waits for a program that writes into a pipe if it `is_pipe`: no longer than the run lasts.
+/// Runs `open`. If it `is_pipe`, `open` waits for a writer, but not longer than the run.
 fn within<T: core::marker::Send + 'static>(
     run: &RunFlags,
     (what, is_pipe): (impl Display, bool),
@@ -144,7 +141,6 @@ fn within<T: core::marker::Send + 'static>(
     opened.recv_timeout(longest).map_err(late)
 }
 
-/// Looks an address up, and shows the warnings about its description.
 fn resolve(address: &Address, run: &RunFlags) -> Result<Resolved, Failure> {
     let (asked, voice) = (address.clone(), run.voice());
     let is_pipe = address.file().is_some_and(sound_files::is_pipe);
@@ -159,19 +155,16 @@ fn resolve(address: &Address, run: &RunFlags) -> Result<Resolved, Failure> {
     Ok(resolved)
 }
 
-/// The same of several.
 fn resolve_all(addresses: &[Address], run: &RunFlags) -> Result<Vec<Resolved>, Failure> {
     addresses.iter().map(|address| resolve(address, run)).collect()
 }
 
-/// What is in the buffer of a device, in words.
 fn periods(device: &Settings) -> String {
     let Settings { period, periods, .. } = device;
     let plural = if *periods == 1 { "" } else { "s" };
     format!("{periods} period{plural} of {period} frames")
 }
 
-/// What spaces packets, and why, in words.
 fn told_pacing(paced: &Paced) -> String {
     let Paced { mode, why, .. } = paced;
     let lead = match paced.lead() {

@@ -1,4 +1,4 @@
-//! Man pages and completions, from the same definitions as the command line.
+//! Man pages and completions, generated from the command line definitions.
 
 use std::io;
 use std::path::Path;
@@ -20,7 +20,6 @@ pub(crate) fn man(folder: &Path) -> Result<(), Failure> {
     write().map_err(|error| failed(folder, &error))
 }
 
-/// Writes the pages of a command and of all below it.
 fn pages(command: &Command, folder: &Path) -> io::Result<()> {
     for below in command.get_subcommands() {
         pages(below, folder)?;
@@ -28,8 +27,8 @@ fn pages(command: &Command, folder: &Path) -> io::Result<()> {
     page(command.clone(), folder)
 }
 
-/// Writes the page of one command. What stands below the options keeps its lines and its own
-/// margin, as examples and tables need it.
+/// Writes the page of one command. Text below the options keeps its lines and margin, for examples
+/// and tables.
 fn page(command: Command, folder: &Path) -> io::Result<()> {
     let usage = synopsis(&command);
     let command = command.override_usage(usage);
@@ -40,7 +39,6 @@ fn page(command: Command, folder: &Path) -> io::Result<()> {
     std::fs::write(folder.join(man.get_filename()), page)
 }
 
-/// What must be given first, every option with the name of its value.
 fn synopsis(command: &Command) -> String {
     let mut words = vec![command.get_bin_name().unwrap_or("taut").to_owned()];
     let shown = |required: bool| {

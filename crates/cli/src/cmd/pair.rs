@@ -1,5 +1,3 @@
-//! `taut pair`
-
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -33,10 +31,11 @@ fn call(store: &Arc<TrustStore>, whom: &PairingAddress) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Hosts that may be in the exchange at a time. One that says nothing is given five seconds.
+/// Maximum number of concurrent exchanges. A silent host has a timeout of 5 s.
 const EXCHANGES: usize = 8;
 
-/// Waits until a host is paired, or until one left once it could know the code: it would have a guess for each time.
+/// Waits until a host is paired, or until a host that could know the code disconnects. Otherwise it
+/// would have another guess each time.
 fn wait(store: &Arc<TrustStore>, listen: SocketAddr, name: Option<&str>) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| {
         Failure::open(format!(
@@ -80,7 +79,7 @@ fn wait(store: &Arc<TrustStore>, listen: SocketAddr, name: Option<&str>) -> Resu
     Ok(())
 }
 
-/// Addresses whose connections are reported, once each: port scans and other programs connect, too.
+/// Maximum number of addresses reported, once each: port scans and other programs connect, too.
 const MAX_TOLD: usize = 20;
 
 /// Shows the code, asks the user, and stores the key if both users confirm.
@@ -88,7 +87,7 @@ fn compare(store: &TrustStore, pairing: Pairing, peer: &Peer) -> Result<(), Fail
     peer.check(store)?;
     screen::tell(&format!("code: {}, of {}", pairing.code(), peer.name));
     screen::tell("type y if the other screen shows the same code, anything else if not:");
-    // What was typed before the question is no answer to it. Fails where standard input is no terminal.
+    // Discards keys typed before the question. Fails if standard input is not a terminal.
     let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
     let mut answer = String::new();
     std::io::stdin()
@@ -103,7 +102,6 @@ fn compare(store: &TrustStore, pairing: Pairing, peer: &Peer) -> Result<(), Fail
     Ok(())
 }
 
-/// The other host.
 #[derive(Deserialize)]
 struct Peer {
     name: String,
@@ -121,7 +119,6 @@ impl Peer {
         Self { name, key: pairing.peer_key() }
     }
 
-    /// Refuses a name that another host has.
     fn check(&self, store: &TrustStore) -> Result<(), Failure> {
         let Self { name, key } = self;
         match store.trusted().hosts()?.key(name).filter(|known| known != key) {
@@ -144,11 +141,12 @@ impl Peer {
     }
 }
 
-/// Reads the other host's key and list through `ssh`, which has authenticated both hosts, and has it trust this one only
-/// when all is well here.
+/// Reads the other host's key and list through `ssh`, which has authenticated both hosts. Lets it
+/// trust this host only after all checks here have passed.
 fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(), Failure> {
     let (own_name, own) = (host_name(), store.identity().key());
-    // Names have letters, digits, dots, hyphens and underscores, and keys are base64: nothing that a shell reads otherwise.
+    // Names have letters, digits, dots, hyphens and underscores, and keys are base64: no shell
+    // metacharacters.
     let there = format!(
         "taut id --report json && taut trust --list --report json && read -r ok && taut trust {own_name} {own}"
     );
@@ -163,7 +161,7 @@ fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(
             ))
         })?;
     let told = ssh.stdout.take().and_then(|stdout| read_host(BufReader::new(stdout)));
-    // Dropped without a line, `read` fails there, and nothing is stored.
+    // If dropped without a line, `read` fails there, and nothing is stored.
     let go_on = ssh.stdin.take();
     let accepted = || {
         let Some((mut peer, theirs)) = told else { return Ok(None) };
@@ -186,7 +184,7 @@ fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(
     if matches!(accepted, Ok(Some(_)))
         && let Some(mut go_on) = go_on
     {
-        // Where this fails, the status of ssh tells.
+        // The exit status of ssh reports a failure.
         let _ = go_on.write_all(b"ok\n");
     }
     let status =
@@ -199,13 +197,12 @@ fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(
     Ok(())
 }
 
-/// The list of a host, of `taut trust --list --report json`.
 #[derive(Deserialize)]
 struct PeerList {
     trusted: Vec<Peer>,
 }
 
-/// The host and its list, or nothing where something else was printed.
+/// Reads the host and its list; `None` for other output.
 fn read_host(mut printed: impl BufRead) -> Option<(Peer, PeerList)> {
     // A login shell may print a greeting first.
     loop {

@@ -1,4 +1,4 @@
-//! `taut plugins`: what this machine or others offer.
+//! `taut plugins`: plugins offered by this machine and by workers.
 
 mod folders;
 mod known;
@@ -20,15 +20,14 @@ use crate::flags::{PlainKind, Plugins};
 use crate::screen;
 pub(super) use folders::{missing_folders, offers};
 
-/// Raised when a field goes or means something else.
+/// Increased when a field disappears or changes its meaning.
 const SCHEMA: u32 = 1;
 
-/// What one machine has.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct ListedWorker {
-    /// `HOST:PORT`; none of this machine.
+    /// `HOST:PORT`; `None` for this machine.
     pub(super) address: Option<String>,
-    /// By which its plugins are told from others'.
+    /// Name that distinguishes its plugins from other workers'.
     pub(super) name: String,
     pub(super) catalogue: Catalogue,
 }
@@ -54,7 +53,7 @@ pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
         screen::tell(&saved::forget(&flags.forget)?);
         return Ok(());
     }
-    // Of this machine nothing is kept: its hosts find its plugins themselves.
+    // This machine's plugins are not saved: its hosts find them themselves.
     let with_here = flags.worker.is_empty() && !flags.save;
     let offered = || offers(&ChildProgram::this(), flags.chains.as_deref());
     let here = with_here.then(offered).transpose()?;
@@ -62,7 +61,7 @@ pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
         screen::tell(&missing);
     }
     let asked = match &*flags.worker {
-        // What this machine makes of a file is asked of no other.
+        // Chains are a local file, so no worker is asked.
         [] if flags.chains.is_some() => Vec::new(),
         [] => named_workers()?,
         given => given.to_vec(),
@@ -81,17 +80,17 @@ pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
     for address in &asked {
         match listed(address) {
             Ok(worker) => workers.push(worker),
-            // What stands in the way at this machine, such as its own key, is the same for all.
+            // Problems of this machine, such as a missing key, are the same for all workers.
             Err(failure) if failures.contains(&failure) => {}
             Err(failure) => failures.push(failure),
         }
     }
-    // Who does not answer keeps nobody from what the others have.
+    // Workers that answered are shown even if one did not.
     if !workers.is_empty() {
         let skipped = here.as_ref().map_or(&[][..], PluginOffers::skipped);
         failures.extend(keep_and_show(flags, &workers, skipped).err());
     }
-    // Below a long list they are seen.
+    // Errors follow the list, to be seen.
     let Some(last) = failures.pop() else { return Ok(()) };
     failures.iter().for_each(screen::complain);
     Err(last)

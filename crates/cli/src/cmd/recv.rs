@@ -1,5 +1,3 @@
-//! `taut recv`
-
 mod changes;
 mod layout;
 mod streams;
@@ -63,7 +61,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let described = from.iter().find_map(|heard| heard.resolved.description.clone());
     let described = described.as_ref();
     tell_of_others(flags, &from);
-    // What cannot work is said before a sender is waited for.
+    // Reports impossible settings before it waits for a sender.
     let unheard = layout(flags, described, None)?;
     latency(flags, None, &unheard.format, &unheard.device)?;
     tell_period(voice, &flags.output, &flags.timing, &unheard.device);
@@ -88,7 +86,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     loop {
         let Settled { layout: PlayoutSetup { format, device, map }, announced, proven, by } =
             settled;
-        // What a sender says must not take all memory.
+        // An announcement must not exhaust memory.
         let promised = announced.map(|a| a.link_offset.min(LONGEST_LINK_OFFSET));
         shape.set(format, device);
         for heard in &from {
@@ -100,13 +98,13 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             None => "as is said here",
         };
         tell_details(flags, &format, &device, promised, whose);
-        // What packets hold is the sender's to say.
+        // The sender decides the packet length.
         let packet = announced.map_or(format.packet, |a| a.format.packet.max(format.packet));
         let playing = (&flags.output, &device, Direction::Playback);
         let heard = StreamFormat { packet, ..format };
         tell_of_coding_time(flags.running.voice(), playing, flags.from.len(), &heard);
         let mut options = run_options(&flags.timing, &flags.running);
-        // What was spent on waiting for the sender is a part of it.
+        // The time spent waiting for the sender counts.
         options.duration = until.map(|until| (until - now()).max(Span::from_nanos(1)));
         let stream = |heard: &mut HeardAddress<'_>| {
             stream(flags, heard, promised, (format, proven), &device)
@@ -177,11 +175,9 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     }
 }
 
-/// How often a run may begin anew: whoever can make it do so more often could as well send the sound.
+/// Maximum number of restarts. A peer that can cause more could just as well send the sound.
 const MOST_ANEW: u32 = 8;
 
-/// Why it begins anew: it was laid out for one stream, and a sender announces another, or nothing can
-/// be read of what comes.
 fn anew(laid_out: &StreamFormat, theirs: Option<&Announcement>, proven: bool) -> String {
     let words = |format: &StreamFormat| {
         format!("{} with {} in {}", format.rate, counted(format.channels), format.coding_name())
@@ -204,28 +200,25 @@ fn anew(laid_out: &StreamFormat, theirs: Option<&Announcement>, proven: bool) ->
     }
 }
 
-/// Who says what is played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     /// The command line or a description.
     User,
-    /// A sender whose packets come, or nobody.
+    /// A sender whose packets arrive, or the defaults.
     Sender,
-    /// Somebody of whom no packet has come.
+    /// An announcement without packets so far.
     Anybody,
 }
 
-/// What is played, and who said so.
 struct Settled {
     layout: PlayoutSetup,
     announced: Option<Announcement>,
-    /// Whether its packets prove what it is.
     proven: bool,
     by: By,
 }
 
 impl Settled {
-    /// As the sender announces whose packets come.
+    /// Uses the announcement of a sender whose packets arrive.
     fn heard(
         flags: &Recv,
         described: Option<&Description>,
@@ -237,13 +230,12 @@ impl Settled {
     }
 }
 
-/// What shows that a sender is waited for, and whether that is over.
 struct SenderWait<'a> {
     show: &'a mut Show,
     over: &'a dyn Fn() -> bool,
 }
 
-/// Settles what is played: by what is said here, or else by what a sender says of itself.
+/// Determines the format from the options, or else from the sender.
 fn settle(
     flags: &Recv,
     from: &mut [HeardAddress<'_>],
@@ -275,11 +267,11 @@ fn settle(
             Ok(settled) if sends => return Ok(settled),
             Ok(settled) => return Ok(Settled { by: By::Anybody, ..settled }),
             Err(failure) if sends => return Err(failure),
-            // Before its packets come it may be anybody's word, which ends nothing.
+            // Without packets, the announcement may be forged, so it must not end the run.
             Err(_) => asked = Some(Believe::Senders),
         }
     }
-    // The sender does not say either, so it has as many channels as are assumed.
+    // The sender announces nothing, so the default number of channels applies.
     if !(wait.over)() {
         check_fits(&flags.output, &unheard)?;
     }
@@ -287,7 +279,7 @@ fn settle(
     Ok(Settled { layout: unheard, announced: None, proven: false, by })
 }
 
-/// Takes changes from here on: also while a sender is waited for.
+/// Accepts changes from here on, also during the wait for a sender.
 fn take_changes(
     flags: &Recv,
     shape: &PlayedFormat,
@@ -307,7 +299,6 @@ fn tell_listening(flags: &Recv) {
     }
 }
 
-/// Says what was decided.
 fn tell_details(
     flags: &Recv,
     format: &StreamFormat,
@@ -328,7 +319,7 @@ fn tell_details(
     ));
 }
 
-/// The stream that packets prove, with as many channels as are given here: one is played on all of them.
+/// Format proven by the packets. `--channels` takes precedence; mono is played on all of them.
 fn proven_format(flags: &Recv, proof: &Proof) -> Result<StreamFormat, Failure> {
     let (bytes, &StreamFlags { rate, channels, .. }) = (proof.frame_bytes, &flags.stream);
     let Some(mut format) = proof.format(rate, channels) else {
@@ -352,7 +343,8 @@ fn proven_format(flags: &Recv, proof: &Proof) -> Result<StreamFormat, Failure> {
     Ok(format)
 }
 
-/// What a sender says of its stream. Where its packets say it, they are kept to be played.
+/// Waits for an announcement or for packets that prove the format. Such packets are kept for
+/// playout.
 fn learnt(
     flags: &Recv,
     from: &mut [HeardAddress<'_>],

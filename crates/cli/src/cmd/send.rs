@@ -1,5 +1,3 @@
-//! `taut send`
-
 mod changes;
 mod latency;
 mod sdp;
@@ -85,7 +83,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     let file_to = destinations_of_file(flags);
     let latency = latency(flags, (&format, &device), &budget, file_to.as_deref())?;
     refuse_untellable(flags, latency, format.packing_age(device.period))?;
-    // Takes two seconds: what else is refused is refused at once.
+    // Takes 2 s, so other errors come first.
     let claim = claim(flags)?;
     let flags: &Send = flags;
     let to = match file_to {
@@ -150,7 +148,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     let description = udp.and_then(|udp| sdp::describe(&plan, udp, &to, (flags, &key)));
     let described = flags.sdp.as_ref().zip(description);
     let mut engine = SendEngine::new(plan)?;
-    // Of sockets that cannot be opened there is no stream to describe.
+    // Without open sockets there is no stream to describe.
     let awaited = match described {
         Some((path, description)) => sdp::write(path, &description)?,
         None => None,
@@ -188,7 +186,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     show.end(report)
 }
 
-/// The address of a group for what is sent to an interface alone, by which listeners find it.
+/// Claims a group address for a stream that names only an interface, so that listeners find it.
 fn claim(flags: &mut Send) -> Result<Option<Arc<ClaimedAddress>>, Failure> {
     let Some(without) = flags.to.iter().find(|to| to.unclaimed().is_some()) else {
         return Ok(None);
@@ -220,12 +218,11 @@ fn refuse_two_by_ethernet(flags: &Send) -> Result<(), Failure> {
     )))
 }
 
-/// How the packets of all destinations look.
 fn form_of(flags: &Send) -> WireForm {
     flags.to.first().map_or(WireForm::Rtp, Address::form)
 }
 
-/// What stands before the sound; refused is what its form has no room for.
+/// Packet headers; rejects options that the wire format does not support.
 fn heads(flags: &Send) -> Result<PacketHeads, Failure> {
     let form = form_of(flags);
     if let Some(other) = flags.to.iter().find(|to| to.form() != form) {
@@ -261,7 +258,8 @@ fn heads(flags: &Send) -> Result<PacketHeads, Failure> {
     Ok(PacketHeads { form, stamps: !flags.no_header_extensions })
 }
 
-/// Refuses what puts presentations further ahead than packets can tell. Packets are of this age when they leave.
+/// Rejects a latency beyond the presentation times that packets can carry. `age` is the packets'
+/// age at departure.
 fn refuse_untellable(flags: &Send, latency: Span, age: Span) -> Result<(), Failure> {
     let ahead = flags.transit().map_or(latency, |transit| age + transit);
     if ahead <= MOST_AHEAD || !form_of(flags).presents() {
@@ -274,7 +272,7 @@ fn refuse_untellable(flags: &Send, latency: Span, age: Span) -> Result<(), Failu
         )));
     };
     let uncertainty = flags.time_uncertainty;
-    // Beside it there is to be time that can be written.
+    // In whole milliseconds, if the uncertainty leaves any.
     let most = MOST_AHEAD - age - uncertainty;
     let mend = match Span::from_millis(most.as_nanos().div_euclid(1_000_000)) {
         most if most > Span::ZERO => format!("use --max-transit-time {most} or less"),
@@ -315,7 +313,7 @@ fn stream_format(
     Ok(StreamFormat { coder, rate: device.rate, channels, sample, packet, payload_type })
 }
 
-/// Refuses what would be noise elsewhere, and a key that is to be written and is not there.
+/// Rejects redundancy that other programs would play as noise, and `--sdp-key` without a key.
 fn refuse_what_a_key_forbids(flags: &Send, key: &StreamKey) -> Result<(), Failure> {
     if flags.redundancy.amount != Redundancy::Off && key.is_misheard_with_redundancy() {
         return Err(Failure::usage(
@@ -331,7 +329,6 @@ fn refuse_what_a_key_forbids(flags: &Send, key: &StreamKey) -> Result<(), Failur
     Ok(())
 }
 
-/// By what packets leave, each longer by so many bytes where it is sealed.
 fn link_options(
     flags: &Send,
     to: &[Resolved],
@@ -350,7 +347,7 @@ fn link_options(
     Ok(LinkOptions::Ethernet(sending_by_ethernet(place, format, batch)))
 }
 
-/// A connection with room for the packets of a stream, and for those that may be asked for while it runs.
+/// A connection with room for the stream's packets, including those of later changes.
 fn by_tcp(
     flags: &Send,
     place: SocketAddr,
@@ -370,7 +367,7 @@ fn by_tcp(
     link
 }
 
-/// A connection goes to one place, by one way, and no description is of it.
+/// A connection has one destination and one network path, and no session description covers it.
 fn refuse_beside_a_connection(flags: &Send) -> Result<(), Failure> {
     let to = &flags.to[0];
     let refused = if flags.to.len() > 1 {
@@ -396,7 +393,7 @@ fn sockets(
     sockets::set(&mut udp, &flags.to, to)?;
     udp.dscp = flags.dscp.unwrap_or(DSCP_MEDIA);
     lay::make_room(&mut udp, format, flags.timing.period(), heads);
-    // Sealed, a packet with all that it carries of others is to fit a frame as well.
+    // With encryption too, a packet with its redundancy must fit one frame.
     udp.datagram_bytes = heads.datagram_bytes(format).max(udp.datagram_bytes - seal_room);
     udp.fragment = flags.fragment;
     let allowed = flags.fragment == FragmentPolicy::Allow && bytes <= MOST_DATAGRAM_BYTES;
@@ -409,7 +406,6 @@ fn sockets(
     }
 }
 
-/// Says what was decided.
 fn tell_details(
     flags: &Send,
     local: Option<(SocketAddr, SocketAddr)>,
@@ -427,7 +423,6 @@ fn tell_details(
     tell_of_coding_time(voice, (&flags.input, device, Direction::Capture), 1, format);
 }
 
-/// Who hands packets over.
 fn link_kind(flags: &Send) -> Result<LinkKind, Failure> {
     let wanted = match flags.pacing {
         Some(PacingMode::Sleep) => LinkKind::Threaded,
@@ -443,7 +438,6 @@ fn link_kind(flags: &Send) -> Result<LinkKind, Failure> {
     Ok(wanted)
 }
 
-/// Says what spaces packets, and why, and what the latency leaves for the way.
 fn tell_of_pacing(flags: &Send, paced: &Paced, latency: Span, age: Span) {
     let voice = flags.running.voice();
     voice.detail(&told_pacing(paced));
@@ -455,7 +449,6 @@ fn tell_of_pacing(flags: &Send, paced: &Paced, latency: Span, age: Span) {
     ));
 }
 
-/// Reports a file whose samples the coding of single samples rounds.
 fn tell_of_rounding(flags: &Send, file: &FileFormat, format: &StreamFormat) {
     let (needs, sample) = (file.coding.exact_format(), format.sample);
     let coding = format.coding();
@@ -470,7 +463,7 @@ fn tell_of_rounding(flags: &Send, file: &FileFormat, format: &StreamFormat) {
     ));
 }
 
-/// Says what the packets come to, where that is not what was asked for.
+/// Reports packet lengths that differ from the requested ones.
 fn tell_of_packets(flags: &Send, to: &[Resolved], (format, heads): (&StreamFormat, PacketHeads)) {
     let voice = flags.running.voice();
     let (ptime, packet, rate) = (format.ptime(), format.packet, format.rate);

@@ -19,14 +19,13 @@ use crate::failure::Failure;
 use crate::flags::{ReportKind, ServeFlags};
 use crate::screen;
 
-/// Displayed next to the calls.
 const KEYS: &str = "m: mute or unmute this machine for its callers   q: end";
 
-/// Rows of a terminal that does not report them.
+/// Rows of a terminal that does not report its size.
 const USUAL_ROWS: u16 = 24;
-/// Of each call: whose it is, what is sent, what is heard, its latency, and where that goes.
+/// Rows per call: peer, sent sound, received sound, latency, stages.
 const ROWS_OF_A_CALL: usize = 5;
-/// Next to calls: how many there are, how many more than are shown, what keys do, and the cursor.
+/// Rows besides calls: their number, hidden ones, keys, cursor.
 const OTHER_ROWS: usize = 4;
 
 pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
@@ -44,7 +43,6 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     let stop = stop_on_signals()?;
     let voice = running.voice();
     let trust = TrustStore::usual()?;
-    // They run for all callers, before the first one.
     let devices = devices(&flags.end, &flags.input, &flags.output)?;
     let files = running.report_files()?;
     let log = Arc::new(Mutex::new(WorkLog::new(voice)));
@@ -52,7 +50,8 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     let mut status = CallStatus::on_terminal(voice);
     let mut end = config(&flags.end, (&flags.input, &flags.output), flags.echo_cancel, Calls::OfServer);
     if flags.end.ptime.is_none() {
-        // As short as the caller asks for, of packets that each hold a period. Frames of a time are rounded down.
+        // As short as the caller requests, with at least one period per packet. Conversion to
+        // frames rounds down.
         let period = devices.capture.rate.span_of(devices.capture.period) + Span::from_nanos(1);
         end.ptime = end.ptime.min(period);
     }
@@ -73,7 +72,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     keys.iter().for_each(|_| status.with_keys(KEYS));
     let listens = format!("listening for calls at {}\n", server.address());
     match running.report() {
-        // Standard output is for the report alone.
+        // Standard output is for the report only.
         ReportKind::Json | ReportKind::Html => screen::print_aside(&listens),
         ReportKind::Text | ReportKind::None => screen::print(&listens),
     }
@@ -83,7 +82,6 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
             Ok(true) => {}
             Ok(false) => break,
             Err(failed) => {
-                // Nothing is drawn over it.
                 status.end();
                 return Err(failure(failed));
             }
@@ -104,7 +102,6 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     tell_reports("serve", ended.map_err(failure)?, files, running)
 }
 
-/// The key `m`: mute, or unmute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mute;
 
@@ -116,7 +113,7 @@ const fn key(byte: u8) -> Option<Pressed<Mute>> {
     }
 }
 
-/// The newest calls with sound, as many as the terminal has room for.
+/// The newest calls with sound, as many as fit the terminal.
 fn lines(server: &Server, callers: u16, muted: bool) -> Vec<String> {
     let rows = Term::stdout().size_checked().map_or(USUAL_ROWS, |(rows, _)| rows);
     let rows = usize::from(if rows == 0 { USUAL_ROWS } else { rows });

@@ -1,5 +1,3 @@
-//! `taut srtp-key`
-
 use tautline_api::srtp::{MasterKey, write_key};
 
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! `taut top`: what is happening now, told by every run of this machine.
+//! `taut top`: live state of every run on this machine.
 
 mod keys;
 pub(super) mod messages;
@@ -27,13 +27,13 @@ use keys::{ShownStream, TopKey};
 use programs::Programs;
 use terminal::TopTerminal;
 
-/// Longer than the second that figures of the last second take.
+/// Longer than the second that the counts cover.
 const LOOKED: Span = Span::from_millis(1500);
-/// From one look to the next while nothing is drawn.
+/// Poll interval without drawing.
 const STEP: Span = Span::from_millis(20);
-/// From one drawing to the next: as fast as figures can be read.
+/// Redraw interval: as fast as figures can be read.
 const REDRAW: Duration = Duration::from_millis(100);
-/// Between two bytes of one key, at most.
+/// Maximum time between two bytes of one key.
 const SEQUENCE: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(flags: &Top) -> Result<(), Failure> {
@@ -57,14 +57,12 @@ pub(crate) fn run(flags: &Top) -> Result<(), Failure> {
     Ok(())
 }
 
-/// On the terminal, until somebody has seen enough.
 fn watch() -> Result<(), Failure> {
     let stop = stop_on_signals()?;
     let mut terminal = TopTerminal::open(&stop)?;
     let (mut programs, mut choice) = (Programs::default(), ShownStream::default());
     let mut looked = LocalTime::ZERO;
     while !stop.is_requested() {
-        // Who began or ended meanwhile.
         if now() - looked >= Span::from_secs(1) {
             programs.look(&sockets());
             looked = now();
@@ -72,7 +70,6 @@ fn watch() -> Result<(), Failure> {
         programs.hear(now());
         choice.keep_within(programs.streams().count());
         terminal.show(|size| screen::draw(&programs, &choice, size))?;
-        // All keys that were pressed meanwhile.
         let mut timeout = REDRAW;
         while let Some(byte) = terminal.wait(timeout) {
             let key = TopKey::read(byte, || terminal.wait(SEQUENCE));

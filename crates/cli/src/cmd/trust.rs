@@ -1,5 +1,3 @@
-//! `taut trust`
-
 use serde::Serialize;
 use tautline_api::trust::{TrustFile, TrustedHosts, usual_folder};
 

@@ -26,7 +26,6 @@ use crate::show::observers;
 use crate::voice::Voice;
 use log::WorkLog;
 
-/// From one look for a signal to the next.
 const STEP: Span = Span::from_millis(50);
 
 pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
@@ -87,26 +86,26 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
         }
         sleep_until(now() + STEP);
     }
-    // First nobody is answered any more, then what runs is ended.
+    // First stop answering, then end the plugins.
     server.stop();
     drop(workshop);
-    // What was left out until now is told as well.
+    // Also reports suppressed lines.
     say(voice, &log, LocalTime::NEVER);
     Ok(())
 }
 
-/// A line is whole between two statements, whoever panicked.
+/// After a panic the log is still consistent: each statement leaves complete lines.
 pub(super) fn locked(log: &Mutex<WorkLog>) -> MutexGuard<'_, WorkLog> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says what there is to be said. Nobody else waits while the terminal takes it.
+/// Prints the due lines. The lock is released before printing, which may block.
 pub(super) fn say(voice: Voice, log: &Mutex<WorkLog>, now: LocalTime) {
     let due = locked(log).due(now);
     due.iter().for_each(|line| voice.tell(line));
 }
 
-/// Where only programs of this machine can come, nobody needs a key; one that is there is shown.
+/// On loopback no key is needed; an existing one is used.
 fn trust(address: SocketAddr) -> Result<Option<Arc<TrustStore>>, Failure> {
     let open = || {
         if address.ip().to_canonical().is_loopback() {
@@ -120,10 +119,9 @@ fn trust(address: SocketAddr) -> Result<Option<Arc<TrustStore>>, Failure> {
     open().map_err(|error: tautline_api::trust::TrustError| Failure::open(error.to_string()))
 }
 
-/// Why threads are not scheduled so, if they are not: asked of one that does nothing else.
 fn refused(scheduler: Scheduler) -> Option<String> {
     let (thread, granted) = spawn("asks", scheduler, 0, || ()).ok()?;
-    // It does nothing that could fail.
+    // The thread does nothing that could fail.
     let _ = thread.join();
     (!granted.is_granted()).then(|| granted.to_string())
 }

@@ -1,5 +1,3 @@
-//! What a change came to, in the words that ask for it, or why it cannot be made.
-
 use tautline_engine::control::{
     CannotChange, Changed, ReceiveStanding, SendStanding, StreamStanding,
 };
@@ -11,7 +9,6 @@ use tautline_proto::time::Span;
 
 use super::sending::no_repair;
 
-/// What it came to.
 pub(crate) fn changed(changed: &Changed) -> String {
     match changed {
         Changed::Latency(LatencyRule::Auto { most: None }) => "latency auto".into(),
@@ -84,7 +81,6 @@ fn stream(standing: &StreamStanding) -> String {
     )
 }
 
-/// Why it cannot be made, with the mend.
 pub(crate) fn cannot_change(why: &CannotChange) -> String {
     match why {
         CannotChange::Said(why) => why.clone(),

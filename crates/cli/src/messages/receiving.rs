@@ -1,5 +1,3 @@
-//! Of a stream that is received.
-
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::evidence::{Contradiction, Proof};
 use tautline_proto::jitter_buffer::OtherType;
@@ -99,7 +97,6 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
     }
 }
 
-/// Why a stream of another shape is not played.
 fn refused(address: &str, refusal: &Refusal) -> String {
     let Refusal { theirs, ours, coding, codings } = refusal;
     let (mut sends, mut expects, mut options) = (Vec::new(), Vec::new(), Vec::new());
@@ -115,7 +112,7 @@ fn refused(address: &str, refusal: &Refusal) -> String {
         expects.push(coding.name().to_owned());
         options.push(format!("--format {name}"));
     }
-    // A description goes before options.
+    // A description takes precedence over options.
     let described = match codings {
         Codings::Exactly if coding.is_some() => ", or by the sender's new .sdp if one is used",
         _ => "",
@@ -129,7 +126,7 @@ fn refused(address: &str, refusal: &Refusal) -> String {
     )
 }
 
-/// Why a stream is muted whose packets prove another format.
+/// Text about a stream muted because its packets prove another format.
 fn contradicted(address: &str, contradiction: Contradiction, ours: &StreamFormat) -> String {
     match contradiction {
         Contradiction::Rate(rate) => format!(
@@ -156,7 +153,6 @@ fn contradicted(address: &str, contradiction: Contradiction, ours: &StreamFormat
     }
 }
 
-/// The options that fit packets of so many bytes per frame.
 fn fitting_hint(frame_bytes: usize, allowed: impl Fn(SampleFormat) -> bool) -> String {
     let fitting: Vec<String> = Proof::fitting(frame_bytes)
         .into_iter()
@@ -172,7 +168,7 @@ fn fitting_hint(frame_bytes: usize, allowed: impl Fn(SampleFormat) -> bool) -> S
     }
 }
 
-/// What came with another payload type, why it is not played, and the mend.
+/// Text about packets with another payload type, with the fix.
 fn wrong_type(address: &str, wrong: &WrongType) -> String {
     let WrongType { came: OtherType { payload_type: other, packets }, codings, format } = wrong;
     let waits = match codings {
@@ -187,7 +183,6 @@ fn wrong_type(address: &str, wrong: &WrongType) -> String {
     )
 }
 
-/// What to do about a stream of this payload type.
 fn mend(other: u8, here: &StreamFormat) -> String {
     // RFC 3551 table 4.
     let l16 = |channels: Channels| {

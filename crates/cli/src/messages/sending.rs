@@ -1,5 +1,3 @@
-//! Of a stream that is sent.
-
 use tautline_proto::redundancy::MOST_WINDOW;
 use tautline_proto::send_policy::{NoRepair, SendNote};
 
@@ -64,12 +62,10 @@ pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNo
     }
 }
 
-/// That it is not the first time.
 fn again(times: u32) -> String {
     if times > 1 { format!(" again ({times} times so far)") } else { String::new() }
 }
 
-/// Why nothing can be repaired.
 pub(super) fn no_repair(why: &NoRepair) -> String {
     match why {
         NoRepair::Budget { budget, ptime } => format!(

@@ -1,5 +1,5 @@
-//! Bytes become packets of a compressed stream and blocks that a device asks for: whatever they are, what is played is
-//! numbers. Shared by the test beside it and the fuzz target `codec`.
+//! Interprets bytes as packets of a compressed stream and as device requests. The played samples
+//! must always be finite. Shared by the test in this folder and the fuzz target `codec`.
 
 use tautline_codec::decoder;
 use tautline_dsp::format::SampleFormat;
@@ -14,16 +14,13 @@ use tautline_proto::wire::rtp::{Header, RtpUnpack};
 
 const SSRC: u32 = 7;
 
-/// What came of it.
 #[derive(Debug, Default)]
 pub(crate) struct Played {
-    /// Samples that are not silent.
     pub(crate) loud: usize,
-    /// Payloads that no decoder read.
     pub(crate) undecodable: u64,
 }
 
-/// A receiver that has all decoders is sent what `bytes` say, and played.
+/// Feeds `bytes` to a receiver with all decoders, and plays.
 pub(crate) fn play(channels: Channels, bytes: &[u8]) -> Played {
     let format = StreamFormat {
         rate: Rate::HZ_48000,
@@ -56,7 +53,7 @@ pub(crate) fn play(channels: Channels, bytes: &[u8]) -> Played {
     while let Some((operation, after)) = rest.split_first() {
         rest = after;
         match operation >> 5 {
-            // A packet: its payload type, what it leaves out before it, its length, and its payload.
+            // A packet: payload type, gap before it, length, payload.
             0..=3 => {
                 let Some((&[leaves_out, high, low], after)) = rest.split_first_chunk() else {
                     break;
@@ -69,20 +66,21 @@ pub(crate) fn play(channels: Channels, bytes: &[u8]) -> Played {
                 let coder = coding.and_then(|coding| coding.coder);
                 let said = coder.and_then(|coder| coder.frames(payload));
                 let frames = said.map_or(240, Frames::as_len) as u32;
-                // A few packets that are lost, or come before their turn; or frames, which put it off the grid.
+                // A gap of whole packets, lost or early, or of frames, which moves the packet off
+                // the grid.
                 let (packets, off) = (u32::from(leaves_out & 7), u32::from(leaves_out >> 3));
                 header.sequence = header.sequence.wrapping_add(packets as u16);
                 header.timestamp = header.timestamp.wrapping_add(packets * frames + off);
                 datagram.resize(header.bytes(), 0);
                 header.write(&mut datagram);
                 datagram.extend_from_slice(payload);
-                // What it is refused for is the receiver's to count.
+                // The receiver counts rejected packets itself.
                 let _ = receiver.handle(&datagram, now, now);
                 header.sequence = header.sequence.wrapping_add(1);
                 header.timestamp = header.timestamp.wrapping_add(frames);
                 header.marker = false;
             }
-            // What comes next comes after what was lost, and may fill it.
+            // The next packets arrive after a loss, and may fill its gap.
             4 => {
                 let back = u32::from(operation & 0x1F);
                 header.sequence = header.sequence.wrapping_sub(back as u16);

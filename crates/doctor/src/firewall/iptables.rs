@@ -1,8 +1,6 @@
-//! Rules as `iptables-save` writes them.
-
 use super::nft::{ACCEPTED, Chain, REFUSED};
 
-/// The chains of the table that filters. The kernel sends what comes in to `INPUT`.
+/// Chains of the table `filter`. The kernel sends incoming packets to `INPUT`.
 pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
     let mut chains: Vec<Chain<'_>> = Vec::new();
     let mut table = "";
@@ -26,7 +24,7 @@ pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
     chains
 }
 
-/// The rule in the words of nft; `None` if no awaited packet fits it.
+/// Translates a rule to nft syntax; `None` if it matches no awaited packet.
 fn translated(rule: &str) -> Option<String> {
     let mut words = rule.split_whitespace();
     let (mut nft, mut not) = (String::new(), "");
@@ -37,7 +35,7 @@ fn translated(rule: &str) -> Option<String> {
                 not = "!= ";
                 continue;
             }
-            // What stands behind is the target's own.
+            // The remaining words are options of the target.
             "-j" => return Some(nft + &target(named())),
             "-g" => return Some(format!("{nft}goto {}", named())),
             "-m" => {
@@ -45,7 +43,7 @@ fn translated(rule: &str) -> Option<String> {
                 String::new()
             }
             "--comment" => {
-                // With blanks, it stands in quotes.
+                // Quoted if it contains blanks.
                 let first = named();
                 if first.starts_with('"') && (first.len() == 1 || !first.ends_with('"')) {
                     words.by_ref().find(|word| word.ends_with('"'));
@@ -79,11 +77,11 @@ fn target(name: &str) -> String {
         "DROP" | "REJECT" => "drop".to_owned(),
         "RETURN" => "return".to_owned(),
         "NFQUEUE" | "QUEUE" => "queue".to_owned(),
-        // Behind these the next rule follows.
+        // These continue with the next rule.
         "LOG" | "NFLOG" | "ULOG" | "MARK" | "CONNMARK" | "SET" | "TRACE" | "RATEEST" => {
             "continue".to_owned()
         }
-        // A chain, or what is not known here, as which it is taken when there is none.
+        // A chain, or an unknown target, which is treated as a missing chain.
         name => format!("jump {name}"),
     }
 }

@@ -1,7 +1,7 @@
-//! Rules as `nft list ruleset` writes them, and the path of a packet through them.
+//! Parser for the output of `nft list ruleset`, and evaluation of a packet's path.
 
-/// A packet that a receiver waits for: it comes from another host, to an address of this one, the first of
-/// its flow.
+/// A packet that a receiver waits for: first of its flow, from another host to an address of this
+/// one.
 #[derive(Clone, Copy)]
 pub(super) struct AwaitedPacket {
     pub(super) protocol: [&'static str; 2],
@@ -10,19 +10,19 @@ pub(super) struct AwaitedPacket {
 }
 
 pub(super) struct Chain<'a> {
-    /// A rule sees only the chains of its own table.
+    /// Rules can only use chains of their own table.
     pub(super) table: &'a str,
     pub(super) name: &'a str,
-    /// If the kernel itself sends here what comes in: what becomes of packets that no rule ends.
+    /// Default fates, if the kernel sends incoming packets to this chain.
     pub(super) policy: Option<Fates>,
     pub(super) rules: Vec<String>,
 }
 
-/// Whether a rule's conditions hold. Of several the least counts.
+/// Whether a rule's conditions hold. For several conditions, the minimum applies.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fits {
     Never,
-    /// By more than is known here: an interface, a rate, or words that are not read.
+    /// Depends on unknown facts: an interface, a rate, or unrecognized words.
     Perhaps,
     OfSomeHosts,
     Always,
@@ -37,17 +37,17 @@ impl Fits {
         match self {
             Self::Never => Self::Always,
             Self::Always => Self::Never,
-            // Of all hosts but some.
+            // Matches all hosts except some.
             Self::Perhaps | Self::OfSomeHosts => Self::Perhaps,
         }
     }
 }
 
-/// What may become of a packet: a set of the flags below.
+/// Possible outcomes for a packet: a set of the flags below.
 pub(super) type Fates = u8;
 pub(super) const ACCEPTED: Fates = 1;
 pub(super) const REFUSED: Fates = 2;
-/// It goes back to where the chain was called from.
+/// Returns to the calling chain.
 const RETURNED: Fates = 4;
 const GOES_ON: Fates = 8;
 
@@ -57,10 +57,11 @@ enum Then<'a> {
     Goto(&'a str),
 }
 
-/// The chains, with what each set of ports holds in place of its name. Other sets stay names.
+/// Parses the chains, with named sets of ports replaced by their contents. Other set names remain.
 pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
     let mut chains: Vec<Chain<'_>> = Vec::new();
-    // Table, name and elements as nft writes them: a table's sets come first, and only its rules see them.
+    // Table, name and elements. nft lists a table's sets first, and only that table's rules can use
+    // them.
     let mut sets: Vec<(&str, &str, String)> = Vec::new();
     let (mut table, mut within) = ("", false);
     let mut lines = text.lines().map(str::trim);
@@ -72,7 +73,7 @@ pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
             chains.push(Chain { table, name, policy: None, rules: Vec::new() });
             within = true;
         } else if let (false, Some(name)) = (within, block("set ")) {
-            // It ends with a brace in a line of its own; that of its elements has others beside it.
+            // The set's final brace is alone on its line, unlike that of its elements.
             let body: Vec<_> = lines.by_ref().take_while(|line| *line != "}").collect();
             if body.contains(&"type inet_service") {
                 let body = body.join(" ");
@@ -117,7 +118,7 @@ fn read(rule: &str, packet: AwaitedPacket) -> (Fits, Then<'_>) {
     (fits, Then::Ends(GOES_ON))
 }
 
-/// What stands between blanks, in braces, or in quotes.
+/// Splits a rule into words; braces and quotes form one word.
 fn words(rule: &str) -> Vec<&str> {
     let mut rest = rule.trim();
     let mut words = Vec::new();
@@ -155,20 +156,18 @@ fn of_new(map: &str) -> Option<Then<'_>> {
     }
 }
 
-/// Whether the condition at the beginning of these words holds, and the words behind it. Where it never holds, the
-/// others no longer count.
+/// Evaluates the first condition; returns the result and the remaining words. After `Never`, the
+/// rest is irrelevant.
 fn condition<'a, 'w>(words: &'w [&'a str], packet: AwaitedPacket) -> (Fits, &'w [&'a str]) {
     let behind = |length| words.get(length..).unwrap_or_default();
     let named =
         |named: &str, own: &[&str]| Fits::surely(elements(named).any(|one| own.contains(&one)));
     match words {
-        // No conditions.
         ["counter", "packets", _, "bytes", ..] => (Fits::Always, behind(5)),
         ["counter" | "log" | "meta", ..] => (Fits::Always, behind(1)),
         ["comment" | "prefix" | "level" | "flags" | "group" | "snaplen", _, ..] => {
             (Fits::Always, behind(2))
         }
-        // Of another protocol.
         ["icmp" | "icmpv6" | "igmp" | "sctp" | "dccp" | "udplite" | "esp" | "ah", ..] => {
             (Fits::Never, behind(1))
         }
@@ -190,7 +189,7 @@ fn condition<'a, 'w>(words: &'w [&'a str], packet: AwaitedPacket) -> (Fits, &'w 
             })
         }
         ["ct", "state", rest @ ..] => compared(rest, |states| named(states, &["new"])),
-        // Of what was sent to elsewhere.
+        // Matches packets that were sent to another address.
         ["ct", "status", "dnat", ..] => (Fits::Never, behind(3)),
         ["fib", "daddr", "type", "local", ..] => (Fits::Always, behind(4)),
         ["iif" | "iifname", rest @ ..] => compared(rest, |named| match named.trim_matches('"') {
@@ -211,19 +210,18 @@ fn condition<'a, 'w>(words: &'w [&'a str], packet: AwaitedPacket) -> (Fits, &'w 
 fn compared<'a, 'w>(words: &'w [&'a str], holds: impl Fn(&str) -> Fits) -> (Fits, &'w [&'a str]) {
     match words {
         ["!=", named, rest @ ..] => (holds(named).negated(), rest),
-        // It is the map that does.
+        // The map itself is the condition.
         ["vmap", ..] => (Fits::Always, words),
         [named, rest @ ..] => (holds(named), rest),
         [] => (Fits::Perhaps, words),
     }
 }
 
-/// `udp`, `tcp,udp` or `{ tcp, udp }`.
 fn elements(named: &str) -> impl Iterator<Item = &str> {
     named.trim_matches(['{', '}']).split(',').map(str::trim)
 }
 
-/// `5004`, `5004-5010` or `{ 5004, 6000-6010 }`, at the beginning of what is left of a rule.
+/// Parses `5004`, `5004-5010` or `{ 5004, 6000-6010 }` at the start of the rest of a rule.
 fn ports(text: &str) -> impl Iterator<Item = (u16, u16)> + '_ {
     let list = match text.strip_prefix('{') {
         Some(set) => set.split('}').next().unwrap_or(""),
@@ -232,13 +230,13 @@ fn ports(text: &str) -> impl Iterator<Item = (u16, u16)> + '_ {
     list.split(',').filter_map(|part| {
         let part = part.trim();
         let (from, to) = part.split_once(['-', ':']).unwrap_or((part, part));
-        // In a set each may have a time-out or a comment behind it.
+        // An element may be followed by a timeout or a comment.
         let to = to.split_whitespace().next()?;
         Some((from.split_whitespace().next()?.parse().ok()?, to.parse().ok()?))
     })
 }
 
-/// The kernel follows so many jumps (`NFT_JUMP_STACK_SIZE`), iptables no circle.
+/// Maximum jump depth of the kernel (`NFT_JUMP_STACK_SIZE`); iptables follows no loops.
 const DEEPEST: u32 = 16;
 
 pub(super) fn fates(chains: &[Chain<'_>], begin: &Chain<'_>, packet: AwaitedPacket) -> Fates {
@@ -249,8 +247,7 @@ pub(super) fn fates(chains: &[Chain<'_>], begin: &Chain<'_>, packet: AwaitedPack
 
 struct RuleWalk<'a> {
     chains: &'a [Chain<'a>],
-    /// What becomes of the packet in each, once that is known: one may be jumped to from many places,
-    /// and those again from many.
+    /// Results per chain, once known, since many chains may jump to the same one.
     known: Vec<Option<Fates>>,
     table: &'a str,
     packet: AwaitedPacket,
@@ -273,7 +270,7 @@ impl<'a> RuleWalk<'a> {
                 },
             };
             if fits == Fits::OfSomeHosts {
-                // Hosts that somebody shut out are not those that sound is wanted from.
+                // Blocked hosts are assumed not to be wanted senders.
                 ends &= !REFUSED;
             }
             fates |= ends & !GOES_ON;
@@ -292,7 +289,7 @@ impl<'a> RuleWalk<'a> {
         if let Some(fates) = self.known[index] {
             return fates;
         }
-        // A jump back here on the way is a circle.
+        // Used if a jump leads back here: a loop.
         self.known[index] = Some(unknown);
         let fates = self.through(chain, depth + 1);
         self.known[index] = Some(fates);

@@ -107,7 +107,6 @@ fn rules_of_iptables_are_read_alike() {
     }
 }
 
-/// What is said of these rules of nft, which refuse what they do not accept.
 fn closed(rules: &str) -> crate::Verdict {
     verdict(&nft("drop", rules))
 }
@@ -132,7 +131,7 @@ fn a_rule_lets_in_only_what_comes_to_it() {
         );
         assert_eq!(beside(&more), Spoils, "{more}");
     }
-    // Behind a refusal nothing comes.
+    // Rules after a refusal have no effect.
     assert_eq!(closed("drop\n\t\tudp dport 5004-5005 accept"), Spoils);
     assert_eq!(closed("udp dport 5004-5005 accept\n\t\tdrop"), Fine);
 }
@@ -157,7 +156,7 @@ fn a_chain_that_is_jumped_to_counts_where_it_is_jumped_to() {
 
 #[test]
 fn a_chain_is_walked_once_however_often_it_is_jumped_to() {
-    // Ten ways on from each of fourteen chains: as many walks as there are ways would not end.
+    // Ten jumps from each of fourteen chains: walking every path would never end.
     let mut rules = String::from(
         "table inet filter {\n\tchain input {\n\t\ttype filter hook input \
                                   priority 0; policy drop;\n\t\tjump x0\n\t}\n",

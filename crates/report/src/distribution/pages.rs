@@ -1,11 +1,10 @@
-//! Counts in numbered bins, kept for the neighbourhoods in which something was counted.
+//! Sparse array of bin counts, allocated in pages.
 
-/// Bins of a page.
 const PAGE: usize = 64;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pages {
-    /// As far as anything was counted.
+    /// Pages up to the highest bin used.
     pages: Vec<Option<Box<Page>>>,
     total: u64,
 }
@@ -16,7 +15,7 @@ struct Page {
     counts: BinCounts,
 }
 
-/// Most bins are counted seldom: where values are spread over many, by definition.
+/// Most bins have small counts, since many values are spread over many bins.
 #[derive(Debug, Clone)]
 enum BinCounts {
     Few([u16; PAGE]),
@@ -38,7 +37,7 @@ impl BinCounts {
         }
     }
 
-    /// The bin in which the value lies before which there are `before` others of the page.
+    /// Bin of the value at position `before` in this page.
     fn bin_after(&self, before: u64) -> Option<usize> {
         match self {
             Self::Few(counts) => position(counts.iter().copied().map(u64::from), before),
@@ -61,13 +60,12 @@ impl Pages {
         self.total += 1;
     }
 
-    /// How many values were counted.
     pub(super) const fn total(&self) -> u64 {
         self.total
     }
 
-    /// The bin in which the value lies before which, from the first bin on, there are `before`
-    /// others; `None` where there are fewer.
+    /// Bin of the value with `before` values ahead of it, counted from the first bin; `None` if
+    /// there are fewer.
     pub(super) fn bin_after(&self, before: u64) -> Option<usize> {
         let totals = self.pages.iter().map(|page| page.as_ref().map_or(0, |page| page.total));
         let (index, before) = position(totals, before)?;
@@ -75,7 +73,6 @@ impl Pages {
         page.counts.bin_after(before).map(|bin| index * PAGE + bin)
     }
 
-    /// Bytes that they take.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         let pages = self.pages.iter().flatten().map(|page| match &page.counts {
@@ -86,8 +83,8 @@ impl Pages {
     }
 }
 
-/// Where of these counts the value lies before which there are `before` others, and how many of
-/// those are in the same place.
+/// Index of the count that contains the value at position `before`, and the value's position within
+/// that count.
 fn position(counts: impl Iterator<Item = u64>, mut before: u64) -> Option<(usize, u64)> {
     for (index, count) in counts.enumerate() {
         if before < count {

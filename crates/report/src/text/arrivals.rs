@@ -1,4 +1,4 @@
-//! What the arrivals say, for people: the latency that would do, and the mend of what was missed.
+//! Text about arrivals: the latency that would suffice, and fixes for missed packets.
 
 use core::fmt::{self, Write};
 
@@ -6,33 +6,28 @@ use super::Nanos;
 use super::redundancy::Repairs;
 use crate::{GapReport, LatencyReport, LatenessPoint, StreamReport};
 
-/// Fewer packets than this say little of rare events.
+/// Minimum number of packets for advice; with fewer, rare events have no significance.
 const WORTH_TELLING: u64 = 1_000;
 
-/// The share at most of each row after the first.
+/// Maximum share of late packets in each row after the first.
 const SHARES: [f64; 9] = [0.5, 0.2, 0.1, 0.02, 0.01, 0.001, 0.0001, 0.00001, 0.0];
 
-/// The one latency that a report recommends, for a share of late packets.
+/// The recommended latency for an accepted share of late packets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LatencyAdvice {
-    /// The latency that the packets need.
     needs_ns: i64,
-    /// The latency that was kept.
     kept_ns: i64,
-    /// The share of packets that may be late.
     target: f64,
-    /// Whether that latency has time for repairs.
     with_repairs: bool,
-    /// Whether the latency follows the packets.
     auto: bool,
 }
 
 impl LatencyAdvice {
-    /// None of too few packets, or if nobody told the latency.
+    /// Returns `None` for too few packets or an unknown latency.
     pub(super) fn of(latency: &LatencyReport, packets: u64, repairs: &Repairs) -> Option<Self> {
         let (advised, target) = (latency.advised_ns?, latency.loss_target?);
         let kept_ns = latency.configured_ns.filter(|_| packets >= WORTH_TELLING)?;
-        // The curve is of packets that came by themselves.
+        // The curve excludes repaired packets.
         let bare = latency.curve.iter().find(|point| point.late_share <= target);
         let waits = bare.is_some_and(|bare| bare.latency_ns < advised);
         let repair = repairs.unrepaired_need_ns();
@@ -63,12 +58,11 @@ impl fmt::Display for LatencyAdvice {
     }
 }
 
-/// What a report recommends against gaps.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GapMends<'a> {
     pub(super) repairs: &'a Repairs,
     pub(super) advice: Option<LatencyAdvice>,
-    /// Whether only the talker can move presentation times (AVTP), as nobody tells its latency.
+    /// Whether only the talker can move presentation times (AVTP), since its latency is unknown.
     pub(super) presented: bool,
 }
 
@@ -76,12 +70,11 @@ impl<'a> GapMends<'a> {
     pub(super) fn of(stream: &StreamReport, repairs: &'a Repairs) -> Self {
         let latency = &stream.latency;
         let advice = LatencyAdvice::of(latency, stream.counters.received, repairs);
-        // Without a told latency nothing can be advised.
+        // With unknown latency there is no advice.
         let presented = latency.presented.is_some() && latency.advised_ns.is_none();
         Self { repairs, advice, presented }
     }
 
-    /// A report recommends one latency: that of the advice if there is one.
     fn longer_latency(&self, catches_ns: Option<i64>) -> String {
         match (self.advice, catches_ns) {
             _ if self.presented => "a longer --max-transit-time of the talker helps".to_owned(),
@@ -96,7 +89,7 @@ impl<'a> GapMends<'a> {
     }
 }
 
-/// What would have been late at other latencies, around the knee, and the advice.
+/// Writes the share of late packets around the knee of the curve, and the advice.
 pub(super) fn curve(
     out: &mut String,
     latency: &LatencyReport,
@@ -110,7 +103,7 @@ pub(super) fn curve(
     writeln!(out, "{advice}")
 }
 
-/// The first point of the curve, and the first below each share.
+/// First point of the curve, and the first point at or below each share.
 fn rows(curve: &[LatenessPoint]) -> impl Iterator<Item = LatenessPoint> {
     let below = |share: f64| curve.iter().find(move |point| point.late_share <= share);
     let mut rows: Vec<LatenessPoint> =
@@ -119,7 +112,8 @@ fn rows(curve: &[LatenessPoint]) -> impl Iterator<Item = LatenessPoint> {
     rows.into_iter()
 }
 
-/// Each gap under its cause, and the mend of what was missed most on a machine whose device's thread runs so.
+/// Writes the gaps by cause, and the fix for the most frequent cause. `scheduler` selects fixes
+/// that are not applied yet.
 pub(super) fn gaps(
     out: &mut String,
     gaps: &GapReport,
@@ -149,7 +143,6 @@ pub(super) fn gaps(
     writeln!(out, "  {most}: {}", mend(most, gaps, mends, scheduler))
 }
 
-/// Nobody gives what is there already.
 fn outlasted(scheduler: &str) -> &'static str {
     match scheduler {
         "other" => "give it real-time priority, or more --periods",
@@ -185,7 +178,7 @@ fn mend(most: &str, gaps: &GapReport, mends: &GapMends<'_>, scheduler: &str) -> 
     }
 }
 
-/// A share as people say it: `2 %`, `0.013 %`, `none`.
+/// A share as a percentage: `2 %`, `0.013 %`, `none`.
 struct Percent(f64);
 
 impl fmt::Display for Percent {
@@ -194,7 +187,6 @@ impl fmt::Display for Percent {
         match percent {
             0.0 => f.pad("none"),
             p if p >= 10.0 => write!(f, "{p:.0} %"),
-            // Two digits that matter.
             p => {
                 let digits = (1 - p.log10().floor() as i32).clamp(1, 9) as usize;
                 let text = format!("{p:.digits$}");
@@ -211,7 +203,6 @@ mod tests {
     use super::*;
     use crate::Auto;
 
-    /// Mends without a recommended latency.
     fn unadvised(repairs: &Repairs) -> GapMends<'_> {
         GapMends { repairs, advice: None, presented: false }
     }
@@ -279,7 +270,6 @@ mod tests {
         assert_eq!(out, "");
     }
 
-    /// Late packets, the curve and the advice of a report, as they are shown.
     fn shown(change: impl FnOnce(&mut LatencyReport), repairs: &Repairs) -> String {
         let mut latency = LatencyReport {
             configured_ns: Some(8_200_000),

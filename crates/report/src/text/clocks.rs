@@ -1,11 +1,10 @@
-//! The clocks of a run, for people: the sender's, the one that was followed beside the streams, and TAI.
+//! Text about clocks: the sender's, the followed one, and TAI.
 
 use core::fmt::{self, Write};
 
 use super::{Nanos, others};
 use crate::{FollowedClockReport, Report, StreamReport, TaiReport};
 
-/// How the sender's clock is known, and what it and the sender's card run at.
 pub(super) fn of_sender(out: &mut String, stream: &StreamReport) -> fmt::Result {
     let Some(clock) = &stream.clock else { return Ok(()) };
     let known = Nanos(clock.uncertainty_ns.unwrap_or(0));
@@ -32,7 +31,6 @@ pub(super) fn of_sender(out: &mut String, stream: &StreamReport) -> fmt::Result 
     writeln!(out)
 }
 
-/// Some lines, where a clock was to be followed.
 pub(super) fn followed(out: &mut String, report: &Report) -> fmt::Result {
     let Some(clock) = &report.clock else { return Ok(()) };
     tell_followed(out, clock, report.began_ns.saturating_add(report.duration_ns))
@@ -62,7 +60,6 @@ fn tell_followed(out: &mut String, clock: &FollowedClockReport, ended: i64) -> f
     invalid.try_for_each(|one| writeln!(out, "  invalid: {} × {}", one.count, one.reason))
 }
 
-/// One line, where packets say when they are to be presented.
 pub(super) fn tai(out: &mut String, report: &Report) -> fmt::Result {
     let Some(tai) = &report.host.tai else { return Ok(()) };
     let ended = report.began_ns.saturating_add(report.duration_ns);

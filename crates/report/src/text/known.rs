@@ -1,11 +1,11 @@
-//! Figures with no more in them than is known.
+//! Figures limited to their uncertainty.
 
 use core::fmt;
 
 use super::Nanos;
 
-/// A length of time that may be off by so much, either way. One that is no longer than that is only
-/// known not to be longer than both together.
+/// A duration with symmetric uncertainty. If it is not above its uncertainty, only the upper limit
+/// is known: the sum of both.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Known {
     Length(i64),
@@ -20,8 +20,8 @@ impl Known {
         }
     }
 
-    /// Lengths that rise, one beside the other. Where one is told as its limit, one after it that this
-    /// limit reaches is told as its own, or the row would seem to fall.
+    /// Rising durations in a row. If one is shown as a limit, a later one below that limit is also
+    /// shown as its own limit. Otherwise the row would seem to fall.
     pub(super) fn row<const COLUMNS: usize>(
         rising: [Option<i64>; COLUMNS],
         unsure: Option<i64>,
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(told(-9_200, Some(26_000)), "≤16.80us");
         assert_eq!(told(12_000, Some(26_000)), "≤38.00us");
         assert_eq!(told(120_000, Some(26_000)), "120.0us");
-        // This cannot be, and is told.
+        // Impossible, but shown.
         assert_eq!(told(-120_000, Some(26_000)), "-120.0us");
         assert_eq!(told(-9_200, None), "-9.200us");
     }
@@ -73,10 +73,8 @@ mod tests {
             let row = Known::row(row.map(Some), unsure);
             row.map(|known| known.map_or_else(String::new, |known| known.to_string()))
         };
-        // Through a relay of 1 ms.
         let relayed = [1_050_000, 1_257_000, 27_830_000];
         assert_eq!(told(relayed, Some(1_112_000)), ["≤2.162ms", "≤2.369ms", "27.83ms"]);
-        // The limit of the second reaches the third, which that of the first does not.
         let close = [1_050_000, 1_257_000, 2_200_000];
         assert_eq!(told(close, Some(1_112_000)), ["≤2.162ms", "≤2.369ms", "≤3.312ms"]);
         assert_eq!(told(relayed, Some(900_000)), ["1.050ms", "1.257ms", "27.83ms"]);

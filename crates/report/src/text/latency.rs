@@ -1,4 +1,4 @@
-//! What the latency came to, for people: by whose word, how sure, and of which packets.
+//! Text about the latency: its source, its uncertainty, and the packets it covers.
 
 use core::fmt::{self, Write};
 
@@ -33,7 +33,7 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
     overdue(out, latency)
 }
 
-/// What packets that tell their presentation came to against that.
+/// Writes how packets arrived and played against the presentation times that they carry.
 fn presented(out: &mut String, latency: &LatencyReport) -> fmt::Result {
     let Some(PresentedReport { lead, off }) = &latency.presented else { return Ok(()) };
     if let (Some(lead), Some(least), Some(off), Some(most)) =
@@ -49,10 +49,12 @@ fn presented(out: &mut String, latency: &LatencyReport) -> fmt::Result {
     Ok(())
 }
 
-/// What a ledger that is right may be beside the sound: a frame, and what lies between two.
+/// Maximum difference between a correct ledger and the sound: one frame, and the position between
+/// two frames.
 const BESIDE: i64 = 250_000;
 
-/// No packet is late whose sound is played late: a file waits for its program, which a card does not.
+/// Writes how late sound was played although no packet was late. A file waits for its program; a
+/// card does not.
 fn overdue(out: &mut String, latency: &LatencyReport) -> fmt::Result {
     let most = latency.books_error.max_ns.filter(|most| *most > BESIDE);
     let Some(most) = most.filter(|_| latency.by.as_deref() == Some("sound")) else { return Ok(()) };
@@ -87,7 +89,6 @@ fn measured(out: &mut String, latency: &LatencyReport, median: i64, by: &str) ->
     write!(out, ")")
 }
 
-/// The packets that a figure says nothing of, and why, if there are any.
 fn others(out: &mut String, not_found: &NotFound, before: &str) -> fmt::Result {
     let mut before = before;
     for (why, count) in not_found.each().into_iter().filter(|(_, count)| *count > 0) {

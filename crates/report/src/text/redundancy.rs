@@ -1,50 +1,49 @@
-//! What packets carry of others, and what that brought back, for people.
+//! Text about redundancy: repair data in packets, and the packets it restored.
 
 use core::fmt::{self, Write};
 
 use super::Nanos;
 use crate::{Counters, RedundancyReport, RepairReport, StreamReport};
 
-/// What became of lost packets that others could bring back.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Repairs {
     repaired: u64,
-    /// Those that were not.
     lost: u64,
-    /// What packets carried at the end.
+    /// Redundancy in the packets at the end.
     repair: Option<RepairReport>,
     configured_ns: i64,
-    /// Whether it is of a call, whose packets carry no others.
     in_call: bool,
 }
 
 impl Repairs {
     pub(super) fn of(stream: &StreamReport, in_call: bool) -> Self {
         let Counters { repaired, lost, .. } = stream.counters;
-        // Only what says its latency carries other packets.
+        // Only streams with a known latency carry redundancy.
         let configured_ns = stream.latency.configured_ns.unwrap_or(0);
         Self { repaired, lost, repair: stream.repair, configured_ns, in_call }
     }
 
-    /// Two of nine were not repaired, which wants this latency.
+    /// Seven of nine lost packets were repaired; the rest need this latency.
     #[cfg(test)]
     pub(super) const fn short(needs_ns: i64, configured_ns: i64) -> Self {
         let repair = Some(RepairReport { window_ns: 16_000_000, needs_ns });
         Self { repaired: 7, lost: 2, repair, configured_ns, in_call: false }
     }
 
-    /// The latency that would do, if what is configured does not.
+    /// Latency that would suffice, if it exceeds the configured one.
     fn needs(&self) -> Option<Nanos> {
         let needs = self.repair.map(|repair| repair.needs_ns);
         needs.filter(|needs| *needs > self.configured_ns).map(Nanos)
     }
 
-    /// The latency that would have had time for the packets that were not repaired, if the one that was kept had not.
+    /// Latency that would have allowed time for the unrepaired packets, if it exceeds the
+    /// configured one.
     pub(super) fn unrepaired_need_ns(&self) -> Option<i64> {
         self.needs().map(|needs| needs.0).filter(|_| self.lost > 0)
     }
 
-    /// In a line, if there is anything to tell. With `advised` the report recommends a latency elsewhere.
+    /// Writes one line, if there is anything to report. `advised` means that the report recommends
+    /// a latency elsewhere.
     pub(super) fn tell(&self, out: &mut String, advised: bool) -> fmt::Result {
         if self.repaired == 0 && self.repair.is_none() {
             return Ok(());
@@ -61,7 +60,8 @@ impl Repairs {
         writeln!(out)
     }
 
-    /// The mend of what was lost all the same. With `advised` the report recommends a latency elsewhere.
+    /// Returns the fix for unrepaired losses. `advised` means that the report recommends a latency
+    /// elsewhere.
     pub(super) fn mend(&self, advised: bool) -> String {
         match (self.needs(), self.repair) {
             (Some(_), _) if advised => {
@@ -86,7 +86,6 @@ impl Repairs {
     }
 }
 
-/// What packets carry of earlier ones, at their sender.
 pub(super) fn redundancy(
     out: &mut String,
     carried: &RedundancyReport,

@@ -1,4 +1,4 @@
-//! What strangers do to a server of calls, and that nobody's call is the worse for it.
+//! Attacks by strangers on a call server that must not affect calls.
 
 use tautline_trial::snapshot;
 
@@ -17,13 +17,11 @@ use tautline_trial::{Lack, shared, skipped};
 use crate::caller::{CALL, CallServer, PATIENCE, answered, first_flight, second_flight};
 use crate::trusted::friends;
 
-/// Places that there are for what has not shown yet whose it is, of one host.
 const OF_A_HOST: usize = 16;
 
-/// From one ping of a caller to the next.
 const PING_EVERY: Duration = Duration::from_millis(200);
 
-/// Sends these bytes and nothing more, and waits until it is closed.
+/// Sends bytes and then only waits until the connection is closed.
 fn breaks_off(mut stream: TcpStream, bytes: &[u8]) {
     stream.write_all(bytes).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
@@ -58,7 +56,7 @@ fn a_handshake_that_breaks_off_at_any_byte_disturbs_no_call_and_leaves_its_place
                 length
             };
         let first = breaks_off_everywhere(&|tls, _| first_flight(tls));
-        // What is answered is read to its end: who broke off before has left room.
+        // The answer is read to its end, so earlier connections have left room.
         let second = breaks_off_everywhere(&second_flight);
         assert!(first > 100 && second > 300, "{first} and {second} bytes");
         call.is_answered();
@@ -81,21 +79,20 @@ fn handshakes_that_stop_and_stay_are_closed_and_make_room() {
             stream
         };
         let staying: Vec<_> = (0..OF_A_HOST).map(stays).collect();
-        // From the same host: it has to wait until one of them is closed.
+        // From the same host, so it waits for one of them to close.
         server.call().is_answered();
         staying.into_iter().for_each(is_closed);
         call.is_answered();
     });
 }
 
-/// Whether these bytes, sent one by one, are cut off before they are all there.
+/// Sends bytes one by one; returns whether the connection closed before the last.
 fn trickles(stream: &mut TcpStream, bytes: &[u8]) -> bool {
     stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     let waits = |error: &std::io::Error| {
         matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
     };
     bytes.iter().any(|byte| {
-        // Each waits for an answer instead of sleeping.
         let written = stream.write_all(&[*byte]);
         let answer = stream.read(&mut [0; 512]);
         written.is_err() || answer.map_or_else(|error| !waits(&error), |count| count == 0)
@@ -125,7 +122,6 @@ fn a_handshake_and_a_call_that_come_byte_by_byte_get_no_more_time_than_others() 
                     tls.writer().write_all(&[*byte]).unwrap();
                     first_flight(&mut tls)
                 });
-                // More of one record than of none.
                 let said: Vec<u8> = said.collect();
                 assert!(trickles(&mut stream, &said), "a call takes a minute to be said");
             });
@@ -147,7 +143,7 @@ fn a_hundred_callers_are_answered_and_one_more_is_told_that_there_are_enough() {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(dial)).collect();
             let mut calls = Vec::new();
             for thread in threads {
-                // The lines of the others are not to be taken for dead meanwhile.
+                // Keeps the lines of finished threads alive.
                 calls.extend(thread.join().unwrap());
             }
             calls
@@ -161,7 +157,7 @@ fn a_hundred_callers_are_answered_and_one_more_is_told_that_there_are_enough() {
 }
 
 const CROWDED: &str = "TAUT_TEST_CROWD";
-/// Four hosts of two networks, as many as fill all places for strangers.
+/// Four hosts in two networks, enough to fill all places for strangers.
 const CROWD: [[u8; 4]; 4] = [[10, 0, 1, 1], [10, 0, 1, 2], [10, 0, 2, 1], [10, 0, 2, 2]];
 const CALLER: [u8; 4] = [10, 0, 9, 1];
 
@@ -170,7 +166,7 @@ fn four_hosts_that_hold_all_places_for_handshakes_keep_no_caller_out() {
     if std::env::var_os(CROWDED).is_some() {
         return crowd();
     }
-    // In a network of its own, where a connection to an address comes from that address.
+    // A network namespace in which the source address equals the destination address.
     let made = "ip link set lo up && for a in 1.1 1.2 2.1 2.2 9.1; do ip address add 10.0.$a/32 dev lo || exit 77; done \
                 && exec \"$0\" \"$@\"";
     let mut child = Command::new("unshare");
@@ -194,7 +190,6 @@ fn crowd() {
     let port = server.address.port();
     let connect = move |host: [u8; 4]| {
         let mut stream = TcpStream::connect((IpAddr::from(host), port)).unwrap();
-        // As one that begins a handshake.
         let _ = stream.write_all(&[22]);
         stream.set_nonblocking(true).unwrap();
         (host, stream)
@@ -243,8 +238,8 @@ fn port_of_calls_answers_http_with_what_it_is() {
 
 const FLOODED: &str = "TAUT_TEST_FLOOD";
 const CONNECTIONS: usize = 10_000;
-/// Resident memory that the flood may take, of the server and of those who make it: what a handshake takes, a hundred
-/// times over.
+/// Maximum growth of resident memory during the flood, for server and clients: a hundred
+/// handshakes.
 const MOST_GROWN: u64 = 16 << 20;
 
 #[test]
@@ -254,7 +249,7 @@ fn ten_thousand_connections_that_say_nothing_keep_no_trusted_caller_out() {
         shared(|| flood(&told));
         return println!("{}", told.borrow());
     }
-    // The limit is that of a program of its own: other tests are to know of theirs.
+    // The limit applies to a child process only, not to other tests.
     let raised = format!("ulimit -n {} || exit 77; exec \"$0\" \"$@\"", CONNECTIONS + 1000);
     let mut child = Command::new("sh");
     child.args(["-c", &raised]).arg(std::env::current_exe().unwrap()).env(FLOODED, "1");
@@ -266,7 +261,7 @@ fn ten_thousand_connections_that_say_nothing_keep_no_trusted_caller_out() {
         return skipped(Lack::Privilege, &why);
     }
     let said = String::from_utf8_lossy(&ended.stdout);
-    // Also that nothing was proved, where the host spoilt it.
+    // Also reports that the host was too busy for a result.
     let complained = String::from_utf8_lossy(&ended.stderr);
     eprint!("{complained}");
     assert!(ended.status.success(), "{said}{complained}");
@@ -280,7 +275,7 @@ fn resident() -> u64 {
 }
 
 fn flood(told: &RefCell<String>) {
-    // Hosts are told apart by address, and this one has two.
+    // Hosts are identified by address; this one has two.
     let server = CallServer::at("[::]:0", 2);
     let port = server.address.port();
     let mut call = answers_itself(&server, port);
@@ -293,7 +288,7 @@ fn flood(told: &RefCell<String>) {
             while !over.load(Ordering::Relaxed) {
                 call.is_answered();
                 pings += 1;
-                // A call says ten things a second at most.
+                // A call may send at most ten messages per second.
                 std::thread::park_timeout(PING_EVERY);
             }
             pings
@@ -302,7 +297,6 @@ fn flood(told: &RefCell<String>) {
             let limit = Duration::from_secs(10);
             let to = ([127, 0, 0, 1], port).into();
             let mut stream = TcpStream::connect_timeout(&to, limit).ok()?;
-            // As one who begins a handshake; it may be closed already.
             let _ = stream.write_all(&[22]);
             Some(stream)
         };
@@ -310,7 +304,8 @@ fn flood(told: &RefCell<String>) {
         let flooding: Vec<_> = (0..4).map(|_| scope.spawn(many)).collect();
         let open: Vec<TcpStream> =
             flooding.into_iter().flat_map(|one| one.join().unwrap()).collect();
-        // From another address it gets in at once, and from theirs once one of them was closed.
+        // Its other address gets in at once; the flooding address, after one of its connections
+        // closed.
         answers_itself(&server, port).is_answered();
         drop(ends);
         (open, pinging.join().unwrap())
@@ -326,7 +321,7 @@ fn flood(told: &RefCell<String>) {
     told.replace(format!("{open} connections, {pings} pings answered, {grown} bytes more"));
 }
 
-/// Says that it is over however this ends: who pings until then would else be waited for for ever.
+/// Ends the ping thread even on a panic; otherwise the scope would wait forever.
 struct OverAtTheEnd<'a>(&'a AtomicBool);
 
 impl Drop for OverAtTheEnd<'_> {
@@ -335,7 +330,7 @@ impl Drop for OverAtTheEnd<'_> {
     }
 }
 
-/// A call from this host by its other address.
+/// A call from this host's other address.
 fn answers_itself(server: &CallServer, port: u16) -> crate::caller::CallerConnection {
     server.call_at((std::net::Ipv6Addr::LOCALHOST, port).into())
 }

@@ -1,4 +1,4 @@
-//! Peers that do not come by the loopback interface, and connections that outlast trust.
+//! Peers outside loopback, and connections that outlast trust.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream, UdpSocket};
@@ -15,10 +15,9 @@ use tautline_trial::{Lack, skipped};
 use crate::common::{Hollow, request};
 use crate::trusted::friends;
 
-/// An address of this host that others would use: what goes there from here stays here.
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    // Nothing is sent: the kernel says by which address it would be.
+    // Sends nothing; only selects the source address.
     socket.connect("192.0.2.1:9").ok()?;
     socket.local_addr().ok().map(|address| address.ip()).filter(|address| !address.is_loopback())
 }

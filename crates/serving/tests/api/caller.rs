@@ -1,4 +1,4 @@
-//! An end that is called, and callers that trust it, by real connections.
+//! A call server and trusted callers on real connections.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -23,11 +23,8 @@ use tautline_serving::{ApiServer, CalledConnection, ConnectionEvent, Listening, 
 
 use crate::trusted::{Host, friends};
 
-/// As long as a test waits for what comes by itself.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// For connection and handshake.
 const DIAL_LIMIT: Duration = Duration::from_secs(5);
-/// What a caller says first, as it stands on the wire.
 pub(crate) const CALL: &str = r#"{"call":{"version":2,"offer":{"there":{"rates":[48000],"channels":[2],"codings":["l24"],"ptimes_ns":[1000000,20000000]},"back":{"rates":[48000],"channels":[2],"codings":["l24"],"ptimes_ns":[1000000,20000000]},"paths":["udp"]}}}"#;
 
 fn offer() -> CallOffer {
@@ -39,7 +36,6 @@ fn message() -> CallMessage {
     read(CALL.as_bytes()).unwrap()
 }
 
-/// A server that takes calls, and a host that it trusts.
 pub(crate) struct CallServer {
     server: Option<ApiServer>,
     pub(crate) address: SocketAddr,
@@ -49,7 +45,7 @@ pub(crate) struct CallServer {
 }
 
 impl CallServer {
-    /// One that takes so many calls at a time.
+    /// Creates a server for up to `calls` concurrent calls.
     pub(crate) fn at(address: &str, calls: u16) -> Self {
         let (host, friend) = friends();
         let trust = Some(Arc::clone(&host.store));
@@ -61,17 +57,16 @@ impl CallServer {
         Self { server: Some(server), address, friend, called: Some(called), _host: host }
     }
 
-    /// A line to it at this address of its own, on which nothing was said.
+    /// Connects to one of the server's addresses without sending a message.
     pub(crate) fn dial(&self, address: SocketAddr) -> Result<CallConnection, DialError> {
         CallConnection::dial(&address.to_string().parse().unwrap(), &self.friend.store, DIAL_LIMIT)
     }
 
-    /// A call that it takes, tried again while there is no room.
     pub(crate) fn call(&self) -> CallerConnection {
         self.call_at(self.address)
     }
 
-    /// The same at one of its addresses.
+    /// Starts a call at one of the server's addresses, with retries.
     pub(crate) fn call_at(&self, address: SocketAddr) -> CallerConnection {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -82,12 +77,11 @@ impl CallServer {
         }
     }
 
-    /// What a caller sends and reads, byte by byte, with the connection for it.
     pub(crate) fn shakes_hands(&self) -> (ClientConnection, TcpStream) {
         self.shakes_hands_by(protocols())
     }
 
-    /// The same of one that speaks these protocols.
+    /// Like `shakes_hands`, with these ALPN protocols.
     pub(crate) fn shakes_hands_by(&self, speaks: Vec<Vec<u8>>) -> (ClientConnection, TcpStream) {
         let mut config = Arc::unwrap_or_clone(calling(&self.friend.store, None).unwrap());
         config.alpn_protocols = speaks;
@@ -101,12 +95,10 @@ impl CallServer {
 impl Drop for CallServer {
     fn drop(&mut self) {
         drop(self.server.take());
-        // A thread that panicked has said so.
         let _ = self.called.take().map(JoinHandle::join);
     }
 }
 
-/// Decides for the end that is called until there is no server any more.
 fn answer(happened: &Receiver<ConnectionEvent>, calls: u16) {
     let mut answering = Answering::new(offer(), (1..=calls).collect());
     let mut lines: BTreeMap<ConnectionId, CalledConnection> = BTreeMap::new();
@@ -141,11 +133,9 @@ fn answer(happened: &Receiver<ConnectionEvent>, calls: u16) {
     }
 }
 
-/// A caller in a call.
 pub(crate) struct CallerConnection(CallConnection);
 
 impl CallerConnection {
-    /// Calls on this line.
     fn begin(line: CallConnection) -> Self {
         let mut call = Self(line);
         let answer = call.asks(&message());
@@ -153,7 +143,6 @@ impl CallerConnection {
         call
     }
 
-    /// Its ping comes back.
     pub(crate) fn is_answered(&mut self) {
         let answer = self.asks(&CallMessage::Ping);
         assert!(matches!(answer, CallMessage::Pong), "{answer:?}");
@@ -166,19 +155,18 @@ impl CallerConnection {
         while answer.is_none() {
             assert!(wait(&[&self.0], until), "nothing is answered to {message:?}");
             let heard = self.0.hear(&mut |said| answer = Some(said));
-            // It may be closed upon the answer.
+            // The server may close the connection after its answer.
             assert!(answer.is_some() || heard.is_ok(), "{message:?}: {heard:?}");
         }
         answer.unwrap()
     }
 }
 
-/// What this line is told when it calls.
 pub(crate) fn answered(line: CallConnection) -> CallMessage {
     CallerConnection(line).asks(&message())
 }
 
-/// Sends the first flight of a handshake and reads what is answered: the second flight, not sent yet.
+/// Performs the first flight of a handshake; returns the unsent second flight.
 pub(crate) fn second_flight(tls: &mut ClientConnection, stream: &mut TcpStream) -> Vec<u8> {
     let first = first_flight(tls);
     stream.write_all(&first).unwrap();
@@ -189,7 +177,6 @@ pub(crate) fn second_flight(tls: &mut ClientConnection, stream: &mut TcpStream) 
     first_flight(tls)
 }
 
-/// All that is to be sent now.
 pub(crate) fn first_flight(tls: &mut ClientConnection) -> Vec<u8> {
     let mut flight = Vec::new();
     while tls.wants_write() {

@@ -1,4 +1,4 @@
-//! A worker that runs nothing and remembers what it was asked.
+//! A worker that runs nothing and records requests.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,16 +10,13 @@ use tautline_api::v1::*;
 use tautline_proto::offload::block::{BlockSpec, BlockWay, ByteOrder, Element, Length};
 use tautline_serving::{ApiServer, Listening, ServingNews, serve, serve_telling};
 
-/// What it was asked last, and what it has.
 #[derive(Default)]
 pub(crate) struct Hollow {
     pub(crate) asked: Mutex<Vec<(StreamRequest, Option<[u8; 32]>)>>,
     pub(crate) open: Mutex<Vec<u32>>,
-    /// To be refused so.
     pub(crate) refuse: Mutex<Option<WorkRefused>>,
-    /// Says that it was asked, and opens nothing until it is let.
+    /// Reports a request, then waits before opening the stream.
     pub(crate) gate: Mutex<Option<(Sender<()>, Receiver<()>)>>,
-    /// Is told what was closed.
     pub(crate) closed: Mutex<Option<Sender<u32>>>,
 }
 
@@ -149,21 +146,18 @@ impl Workshop for Hollow {
 
 pub(crate) const ANY: &str = "127.0.0.1:0";
 
-/// A worker on this host, with trust or without.
 pub(crate) fn serving(trust: Option<Arc<TrustStore>>) -> (ApiServer, Arc<Hollow>) {
     let hollow = Arc::new(Hollow::default());
     let listening = Listening { address: ANY.parse().unwrap(), trust };
     (serve(&listening, Arc::clone(&hollow) as _).unwrap(), hollow)
 }
 
-/// The same, and what it tells.
 pub(crate) fn telling(
     trust: Option<Arc<TrustStore>>,
 ) -> (ApiServer, Arc<Hollow>, Receiver<ServingNews>) {
     let hollow = Arc::new(Hollow::default());
     let listening = Listening { address: ANY.parse().unwrap(), trust };
     let (news, told) = channel();
-    // Whoever listens no more wants no news.
     let tell = move |told: &ServingNews| drop(news.send(told.clone()));
     (serve_telling(&listening, Arc::clone(&hollow) as _, tell).unwrap(), hollow, told)
 }
@@ -172,7 +166,6 @@ pub(crate) fn address(server: &ApiServer) -> WorkerAddress {
     server.address().to_string().parse().unwrap()
 }
 
-/// Of a worker on this host, without trust.
 pub(crate) fn client(at: SocketAddr) -> WorkerClient {
     WorkerClient::new(&at.to_string().parse().unwrap(), None)
 }

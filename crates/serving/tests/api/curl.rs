@@ -1,4 +1,4 @@
-//! The API is for curl as well: by plain HTTP, and by TLS with exported keys.
+//! API requests with curl, via plain HTTP and via TLS with exported keys.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -11,7 +11,6 @@ use tempfile::TempDir;
 
 use crate::common::{address, request, serving};
 
-/// What curl got: the status and the body, or why not.
 fn curl(arguments: &[&str]) -> Result<(u16, String), String> {
     let mut curl = Command::new("curl");
     let limits = ["--silent", "--show-error", "--max-time", "20", "--write-out", "\n%{http_code}"];

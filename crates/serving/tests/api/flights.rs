@@ -1,4 +1,4 @@
-//! How often a caller waits for the other end until it has its answer.
+//! Round trips of a caller until it gets its answer.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,16 +15,16 @@ use tautline_proto::time::Span;
 
 use crate::caller::{CALL, CallServer, PATIENCE};
 
-/// From one look at what was given to the next.
+/// Poll interval for new turns.
 const BEAT: Span = Span::from_millis(5);
 
-/// A connection on which the server is heard by turns: in each, all that it says until the caller says something upon it.
-/// A caller that waits for more than it was given waits in vain, and what nobody waits for takes no turn.
+/// A proxy that grants the server turns. In a turn, it passes all server data until the caller
+/// sends again. Without a granted turn the caller waits forever; unneeded turns are not counted.
 struct Relay {
     address: SocketAddr,
     given: Arc<AtomicU32>,
     over: Arc<AtomicBool>,
-    /// To the turns that were taken.
+    /// Returns the number of turns taken.
     carries: JoinHandle<u32>,
 }
 
@@ -42,7 +42,7 @@ impl Relay {
             }
             let (mut taken, mut answers) = (0, false);
             while !ends.load(Ordering::Acquire) {
-                // What the caller said before a turn was given is passed on before the server is heard in it.
+                // Caller data sent before a turn was granted reaches the server first.
                 let given = may.load(Ordering::Acquire);
                 if pass(&caller, &server) {
                     answers = false;
@@ -59,19 +59,16 @@ impl Relay {
         Self { address, given, over, carries }
     }
 
-    /// One more turn, of what is said from now on.
     fn gives_a_turn(&self) {
         self.given.fetch_add(1, Ordering::Release);
     }
 
-    /// The turns that were taken.
     fn ends(self) -> u32 {
         self.over.store(true, Ordering::Release);
         self.carries.join().unwrap()
     }
 }
 
-/// Passes on what is there; whether there was anything.
 fn pass(mut from: &TcpStream, mut to: &TcpStream) -> bool {
     let (mut bytes, mut any) = ([0; 4096], false);
     loop {
@@ -88,11 +85,11 @@ fn pass(mut from: &TcpStream, mut to: &TcpStream) -> bool {
 fn a_caller_is_accepted_two_round_trips_after_it_is_connected() {
     let called = CallServer::at("127.0.0.1:0", 1);
     let relay = Relay::to(called.address);
-    // What the server says to the first flight, and nothing of what it says to the second.
+    // The server's answer to the first flight only.
     relay.gives_a_turn();
     let address = relay.address.to_string().parse().unwrap();
     let mut line = CallConnection::dial(&address, &called.friend.store, PATIENCE).unwrap();
-    // What it says to the second, in which the call is.
+    // The server's answer to the second flight, which contains the call.
     line.say(&tautline_api::call::read(CALL.as_bytes()).unwrap()).unwrap();
     relay.gives_a_turn();
     let (until, mut answer) = (now() + Span::from_nanos(PATIENCE.as_nanos() as i64), None);

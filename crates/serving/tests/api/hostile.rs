@@ -1,4 +1,4 @@
-//! What nobody gets by with who is not trusted, or says nonsense, or nothing.
+//! Untrusted, malformed and silent connections.
 
 use tautline_trial::snapshot;
 
@@ -14,10 +14,9 @@ use tautline_proto::text::is_printable;
 
 use crate::common::{client, plugin, request, serving};
 
-/// As long as a test waits for what the server does by itself.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long the server leaves a connection open by which these bytes came, and what it answered.
+/// Sends bytes; returns how long the connection stayed open, and the answer.
 fn endured(at: SocketAddr, bytes: &[u8]) -> (Duration, Vec<u8>) {
     let began = Instant::now();
     let mut stream = TcpStream::connect(at).unwrap();
@@ -63,18 +62,16 @@ fn idle_local_connections_shut_out_no_local_request() {
     let (_folder, store) = trusting();
     let (server, _) = serving(Some(store));
     let at = server.address();
-    // More than there are places; each begins a request and goes no further.
+    // More connections than places, each with an incomplete request.
     let mut held: Vec<TcpStream> = Vec::new();
     for _ in 0..40 {
         let idle = |_: usize| {
             let mut stream = TcpStream::connect(at).unwrap();
-            // The server may have closed it already.
             let _ = stream.write_all(b"G");
             stream.set_nonblocking(true).unwrap();
             stream
         };
         held.extend((0..10).map(idle));
-        // Those that found no place were closed.
         held.retain(|stream| {
             stream.peek(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
         });
@@ -93,7 +90,6 @@ fn a_head_that_comes_byte_by_byte_gets_no_more_time_than_another() {
     stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ").unwrap();
     let began = Instant::now();
-    // Each waits for an answer instead of sleeping.
     while began.elapsed() < PATIENCE {
         let written = stream.write_all(b"x");
         let answer = stream.read(&mut [0; 64]);
@@ -137,7 +133,7 @@ fn by_tls_a_server_without_a_key_says_nothing() {
     assert!(matches!(error, AskError::Unreachable { .. } | AskError::Tls { .. }), "{error:?}");
 }
 
-/// A worker that answers with these very bytes, once.
+/// A worker that sends these bytes once as its answer.
 fn lying(answer: String) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
@@ -229,7 +225,7 @@ fn a_timeout_reports_the_time_that_passed_and_not_the_limit() {
     let (_folder, store) = trusting();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string().parse().unwrap();
-    // The handshake has a shorter limit than the whole call.
+    // Longer than the timeout of the handshake.
     let limit = Duration::from_secs(600);
     let silent = WorkerClient::new(&address, Some(store)).by_tls().within(limit);
     let began = Instant::now();

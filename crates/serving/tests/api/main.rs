@@ -1,4 +1,3 @@
-//! Workers are asked by real sockets: what the API is, who may ask, and what nobody gets by with.
 #![expect(clippy::unwrap_used, reason = "a test whose worker fails it is over")]
 
 mod attacks;

@@ -1,4 +1,4 @@
-//! What a server tells its owner of those who ask.
+//! Reports of a server about its clients.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -16,7 +16,6 @@ use crate::caller::first_flight;
 use crate::common::{client, plugin, request, state, telling};
 use crate::trusted::{Host, friends};
 
-/// Longer than any of it takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn next(told: &Receiver<ServingNews>) -> ServingNews {
@@ -56,7 +55,7 @@ fn peer_that_hangs_up_is_not_reported_as_distrustful() {
     let name = ServerName::IpAddress(server.address().ip().into());
     let tls =
         || ClientConnection::new(calling(&master.store, None).unwrap(), name.clone()).unwrap();
-    // In its first flight, and after it.
+    // During the first flight, and after it.
     for cut in [2, 1] {
         let hello = first_flight(&mut tls());
         let mut stream = TcpStream::connect(server.address()).unwrap();

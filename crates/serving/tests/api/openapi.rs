@@ -1,4 +1,4 @@
-//! The description is what the server does: each path, each status, each field, and none besides.
+//! The OpenAPI description matches the server: paths, statuses and fields, with no extras.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use tautline_api::v1::{
 };
 use tautline_serving::{ApiCall, OPENAPI};
 
-/// Holds values against schemas and remembers which of their properties it saw.
+/// Checks values against schemas and records the properties seen.
 struct Schemas {
     description: Value,
     seen: BTreeSet<String>,
@@ -27,7 +27,6 @@ impl Schemas {
         (name.to_owned(), schema.clone())
     }
 
-    /// What is wrong with a value.
     fn check(&mut self, value: &Value, schema: &Value, name: &str) -> Result<(), String> {
         if let Some(reference) = schema["$ref"].as_str() {
             let (name, schema) = self.named(reference);
@@ -80,7 +79,6 @@ impl Schemas {
         lacks.map_or(Ok(()), |lacks| Err(format!("{name} lacks {lacks}")))
     }
 
-    /// Every property that is described.
     fn all(&self) -> BTreeSet<String> {
         let schemas = self.description["components"]["schemas"].as_object().unwrap();
         let mut all = BTreeSet::new();
@@ -106,7 +104,7 @@ fn every_path_and_method_is_described_and_no_other() {
     assert_eq!(described.collect::<BTreeSet<_>>(), routed.collect::<BTreeSet<_>>());
 }
 
-/// Asks, and holds the answer against what is said of this path, method and status.
+/// Sends a request and checks the answer against the description of its path, method and status.
 fn held(schemas: &mut Schemas, at: &str, call: (&str, &str, &str), body: Option<&str>) -> u16 {
     let (method, route, id) = call;
     let url = format!("http://{at}{}", route.replace("{id}", id));
@@ -174,7 +172,7 @@ fn every_answer_is_as_described_and_every_described_field_is_answered() {
         *hollow.refuse.lock().unwrap() = Some(refused);
         assert_eq!(held(&mut schemas, &at, ("post", streams, ""), Some(&body)), status);
     }
-    // By TLS alone.
+    // Only with TLS.
     schemas.seen.insert("Stream.salt".to_owned());
     assert_eq!(
         schemas.seen.iter().filter(|seen| !seen.starts_with('/')).cloned().collect::<BTreeSet<_>>(),

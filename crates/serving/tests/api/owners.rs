@@ -1,4 +1,4 @@
-//! Only the owner of a stream and this machine's own key see and end it.
+//! Visibility and closing of streams: owner and this machine's own key only.
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -10,7 +10,6 @@ use tautline_serving::{ApiAsker, ServingNews, THIS_MACHINE};
 use crate::common::{client, request, state, telling};
 use crate::trusted::{Host, friends};
 
-/// A worker on this host, with the peers that it trusts.
 struct Owned {
     server: tautline_serving::ApiServer,
     hollow: Arc<crate::common::Hollow>,
@@ -30,7 +29,7 @@ impl Owned {
         Self { server, hollow, told, worker, desk, rack }
     }
 
-    /// A client with the worker's own key, which is in no list.
+    /// A client with the worker's own key, which is in no trust list.
     fn machine(&self) -> WorkerClient {
         self.worker.asks(&self.server)
     }
@@ -39,7 +38,6 @@ impl Owned {
         self.hollow.open.lock().unwrap().clone()
     }
 
-    /// The next news of a closing.
     fn closing(&self) -> ServingNews {
         let closes = |news: &ServingNews| {
             matches!(news, ServingNews::Closing { .. } | ServingNews::CloseDenied { .. })
@@ -57,7 +55,6 @@ fn by(name: Option<&str>) -> ApiAsker {
     ApiAsker { name: name.map(str::to_owned), address: [127, 0, 0, 1].into() }
 }
 
-/// Neither sees the stream nor can end it.
 fn is_shut_out(stranger: &WorkerClient, id: u32) {
     assert!(stranger.states().unwrap().iter().all(|state| state.id != id));
     assert_eq!(stranger.state(id).unwrap(), None);

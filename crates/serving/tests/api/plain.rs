@@ -1,5 +1,3 @@
-//! A worker is asked by plain HTTP on its own host.
-
 use tautline_trial::snapshot;
 
 use std::io::{Read, Write};
@@ -11,7 +9,6 @@ use crate::common::{client, plugin, request, serving, state};
 use tautline_api::client::AskError;
 use tautline_api::v1::{Capacity, SecretText, WorkRefused};
 
-/// What comes back for these very bytes: status and body.
 fn sent(at: SocketAddr, bytes: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(at).unwrap();
     stream.write_all(bytes.as_bytes()).unwrap();
@@ -32,7 +29,6 @@ fn asked(at: SocketAddr, method: &str, path: &str, head: &str, body: &str) -> (u
     )
 }
 
-/// What no test waits longer for.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const JSON: &str = "Content-Type: application/json\r\n";
@@ -80,12 +76,12 @@ fn a_stream_whose_opener_went_away_meanwhile_is_closed() {
     opener.write_all(format!("{head}{JSON}\r\n{body}").as_bytes()).unwrap();
     is_begun.recv_timeout(PATIENCE).unwrap();
     drop(opener);
-    // What comes after is answered, so what came before was seen: the server has one thread for both.
+    // One thread reads all connections, so these answers prove that it saw the hang-up.
     (0..2).for_each(|_| drop(client(at).capacity().unwrap()));
     let_on.send(()).unwrap();
     assert_eq!(is_closed.recv_timeout(PATIENCE), Ok(1));
     assert_eq!(client(at).states().unwrap(), []);
-    // Of one who stays it is not.
+    // The stream of an opener that stays remains open.
     let stays = client(at).open(&request()).unwrap().stream.id;
     assert_eq!(client(at).states().unwrap(), [state(stays)]);
 }

@@ -1,5 +1,3 @@
-//! Hosts that trust each other's keys, and those that do not.
-
 use tautline_trial::snapshot;
 
 use std::sync::Arc;
@@ -12,7 +10,6 @@ use tempfile::TempDir;
 
 use crate::common::{Hollow, address, request, serving};
 
-/// A host of its own: its key and its list.
 pub(crate) struct Host {
     pub(crate) store: Arc<TrustStore>,
     _folder: TempDir,
@@ -41,7 +38,6 @@ impl Host {
     }
 }
 
-/// Two that trust each other.
 pub(crate) fn friends() -> (Host, Host) {
     let (worker, master) = (Host::new(), Host::new());
     worker.trusts("master", &master);
@@ -109,7 +105,7 @@ fn a_worker_with_a_name_is_asked_for_its_key_even_where_a_resolver_says_that_it_
     let other = Host::new();
     master.trusts("studio", &other);
     let (server, hollow) = worker.serving();
-    // A name that is resolved, as `studio.local` is, and by whoever answers first.
+    // A name that is resolved, such as `studio.local`, by the first host to answer.
     let port = server.address().port();
     let asks = |name: &str| {
         let address = format!("{name}LOCALHOST:{port}").parse().unwrap();

@@ -1,5 +1,3 @@
-//! Ends of a call of two versions: each speaks what the other knows.
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -16,7 +14,7 @@ use tautline_proto::time::Span;
 use crate::caller::{CALL, CallServer};
 use crate::trusted::friends;
 
-/// What the version before names in the handshake.
+/// ALPN name of the previous version.
 const BEFORE: &[u8] = b"tautline-call/1";
 
 #[test]
@@ -64,7 +62,7 @@ fn an_end_of_the_version_before_is_called_in_words_that_it_knows() {
         let Some(CallerStep::Say(message)) = said else { panic!("{said:?}") };
         String::from_utf8(written(&message)).unwrap()
     };
-    // To the letter what is said by the version before.
+    // Byte for byte the message of the previous version.
     assert_eq!(said(line.version()).trim(), CALL);
     assert!(said(CALL_VERSION).contains("\"takes_ns\":20000000"), "{}", said(CALL_VERSION));
 }

@@ -1,4 +1,4 @@
-//! Two hosts that exchange reports over a path on which sound goes one way.
+//! Two hosts that exchange reports over a path that carries sound one way.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,12 @@ use tautline_sim::clock::{ClockError, SimClock, TrueTime};
 use tautline_sim::link::{Path, PathModel};
 
 enum Event {
-    /// The sender's sound, each millisecond.
     Sound,
     Report,
     Ask,
-    /// A question arrives at the sender: when it was asked.
+    /// A request arrives at the sender; its send time.
     Question(LocalTime),
-    /// An answer arrives: asked, received, answered.
+    /// A reply arrives; times of request, its receipt, and the reply.
     Answer(LocalTime, WallTime, WallTime),
 }
 
@@ -27,7 +26,6 @@ pub(crate) struct Talk {
     listener: SimClock,
     there: Path,
     back: Path,
-    /// The last question: when it was asked and received.
     question: Option<(LocalTime, WallTime)>,
     reports: i64,
     questions: i64,
@@ -37,8 +35,8 @@ const REPORT: usize = 200;
 const SOUND: usize = 330;
 
 impl Talk {
-    /// A sender 50 ppm slow and a listener 50 ppm fast, whose rates wander by so many ppm in the root
-    /// of a second.
+    /// A sender 50 ppm slow and a listener 50 ppm fast. The rates wander by `wander` ppm per square
+    /// root of a second.
     pub(crate) fn new(path: PathModel, wander: f64, seed: u64) -> Self {
         let clock = |start, ppm, seed| {
             let start = LocalTime::from_nanos(start);
@@ -63,13 +61,11 @@ impl Talk {
         talk
     }
 
-    /// Our clock and the sender's.
     pub(crate) fn clocks(&mut self, at: TrueTime) -> (LocalTime, WallTime) {
         let wall = WallTime::from_unix_nanos(self.sender.reading(at).as_nanos());
         (self.listener.reading(at), wall)
     }
 
-    /// Lets time pass and tells of each exchange.
     pub(crate) fn run(&mut self, until: TrueTime, mut tell: impl FnMut(Exchange)) {
         while let Some(entry) = self.events.first_entry() {
             if entry.key().0 > until {
@@ -113,7 +109,8 @@ impl Talk {
                 self.at(now.after(interval(self.reports, 430)), Event::Report);
             }
             Event::Answer(asked, received, left) => {
-                // As DLRR has it: the wait is rounded, and the question counted back from the answer.
+                // As in DLRR: the wait is rounded, and the request time is computed back from the
+                // reply.
                 let wait = CompactSpan::from_span(left - received).to_span();
                 let reading_error = Span::from_nanos(7_633);
                 let peer_received = left + -wait;
@@ -137,7 +134,7 @@ impl Talk {
     }
 }
 
-/// As the session has it: hasty at first.
+/// Report intervals of the session: short at first.
 fn interval(number: i64, millis: i64) -> Span {
     if number <= 10 { Span::from_millis(20) } else { Span::from_millis(millis + number % 7 * 11) }
 }

@@ -1,4 +1,4 @@
-//! The figure of docs/internals/time.md: what half a minute of exchanges allows, and what is made of it.
+//! Figure in docs/internals/time.md: bounds from half a minute of exchanges, and the resulting estimate.
 
 use core::fmt::Write;
 
@@ -19,8 +19,8 @@ fn place(seconds: f64, micros: f64) -> (f64, f64) {
     (40.0 + seconds / SECONDS * (WIDTH - 50.0), HEIGHT / 2.0 * (1.0 - micros / MICROS))
 }
 
-/// As SVG: each exchange as the two bounds it sets, the estimate, and what it says it may be off
-/// by, all against the truth.
+/// SVG with each exchange as its two bounds, the estimate, and its uncertainty, all relative to the
+/// truth.
 pub(crate) fn svg() -> String {
     let mut talk = Talk::new(Preset::SwitchUnderLoad.path(), 0.01, 3);
     let mut ours = Ours::default();
@@ -34,7 +34,8 @@ pub(crate) fn svg() -> String {
         let (local, truth) = talk.clocks(at);
         let seconds = at.as_nanos() as f64 / 1e9;
         for exchange in came {
-            // The clocks run 100 ppm apart, so a bound is held against the truth of its own time.
+            // The clocks run 100 ppm apart, so each bound is compared with the truth at its own
+            // time.
             let ahead = |wall: i64, here: i64| {
                 let now = truth.as_unix_nanos() - local.as_nanos();
                 let drifted = (local.as_nanos() - here) as f64 * 100e-6;

@@ -1,9 +1,9 @@
 //! Compares ways to estimate a peer's clock from exchanges of reports, by true time, on every
 //! preset: `cargo run --release -p tautline-sim --example clock_estimates`.
 //!
-//! All see the same exchanges. Columns: how far the estimate is from the truth (median, 99 %,
-//! greatest) in three stretches of time. The tables of docs/internals/decisions/0010-clock-estimate.md are
-//! what this prints. With `-- figure` it writes docs/figures/clock-estimate.svg to standard output.
+//! All estimators get the same exchanges. Columns: error of the estimate (median, 99 %, maximum) in
+//! three stretches of time. The output is the tables of docs/internals/decisions/0010-clock-estimate.md. With
+//! `-- figure` it writes docs/figures/clock-estimate.svg to standard output.
 
 mod exchanges;
 mod figure;
@@ -17,12 +17,10 @@ use tautline_sim::preset::Preset;
 use exchanges::Talk;
 use rivals::{KalmanOnMinima, LoopOnMinima, Overlap};
 
-/// What estimates a peer's clock.
 trait Estimate {
     fn observe(&mut self, exchange: Exchange);
-    /// What the peer's clock shows when ours shows `local`; `None` before the first exchange.
+    /// Peer's clock at the local time `local`; `None` before the first exchange.
     fn wall(&self, local: LocalTime) -> Option<WallTime>;
-    /// How far that may be from the truth, if it says so.
     fn uncertainty(&self, _: LocalTime) -> Option<Span> {
         None
     }
@@ -47,11 +45,9 @@ impl Estimate for Ours {
 
 type Make = fn() -> Box<dyn Estimate>;
 
-/// When errors are looked at, in seconds.
 const STRETCHES: [(i64, i64); 3] = [(1, 10), (10, 60), (60, 120)];
 const SEEDS: u64 = 10;
 
-/// Errors in each stretch, and how often one was greater than it was said to be.
 #[derive(Default)]
 struct Errors {
     spans: [Vec<i64>; 3],

@@ -1,4 +1,4 @@
-//! What else there is.
+//! Alternative estimators.
 
 use tautline_proto::clock::Exchange;
 use tautline_proto::time::{LocalTime, Span, WallTime};
@@ -11,7 +11,7 @@ fn offset(exchange: &Exchange) -> i64 {
     there.midpoint(back)
 }
 
-/// The middle of where the bounds of the last sixteen exchanges overlap, each grown by 100 ppm of
+/// Middle of the overlap of the last sixteen exchanges' bounds, each widened by at most 100 ppm of
 /// its age; no rate.
 #[derive(Default)]
 pub(crate) struct Overlap {
@@ -25,7 +25,7 @@ impl Estimate for Overlap {
         if self.kept.len() > 16 {
             self.kept.remove(0);
         }
-        // What the exchanges themselves allow the clocks to have drifted.
+        // Maximum drift consistent with the exchanges.
         let bound = |e: &Exchange| (e.round_trip().half() + e.reading_error).as_nanos();
         let pairs = self.kept.iter().flat_map(|a| self.kept.iter().map(move |b| (a, b)));
         let drift = pairs
@@ -49,7 +49,7 @@ impl Estimate for Overlap {
     }
 }
 
-/// Tells the exchange with the shortest round trip of the last eight, once (as RFC 5905 §10 does).
+/// Selects the exchange with the shortest round trip of the last eight, once (as in RFC 5905 §10).
 #[derive(Default)]
 struct Shortest {
     kept: Vec<Exchange>,
@@ -62,7 +62,7 @@ impl Shortest {
         if self.kept.len() > 8 {
             self.kept.remove(0);
         }
-        // An older one has drifted, as RFC 5905 has it, by 15 ppm.
+        // Older exchanges age by 15 ppm, as in RFC 5905.
         let aged = |e: &Exchange| {
             e.round_trip().as_nanos() + (exchange.answered - e.answered).as_nanos() * 30 / 1_000_000
         };
@@ -74,7 +74,6 @@ impl Shortest {
     }
 }
 
-/// A line as two numbers at an instant.
 #[derive(Clone, Copy)]
 struct Line {
     at: LocalTime,
@@ -104,7 +103,7 @@ impl Line {
     }
 }
 
-/// A Kalman filter of offset and rate with one noise for every shortest exchange.
+/// Kalman filter of offset and rate with the same noise for every shortest exchange.
 #[derive(Default)]
 pub(crate) struct KalmanOnMinima {
     shortest: Shortest,
@@ -140,7 +139,7 @@ impl Estimate for KalmanOnMinima {
     }
 }
 
-/// A loop of second order that begins wide and settles at a time constant of eight seconds.
+/// Second-order loop that starts wide and settles at a time constant of 8 s.
 #[derive(Default)]
 pub(crate) struct LoopOnMinima {
     shortest: Shortest,

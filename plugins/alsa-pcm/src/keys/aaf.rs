@@ -1,12 +1,10 @@
-//! The keys of ALSA's own type `aaf`.
-
 use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, Span};
 
 use super::PERIODS;
 use super::values::{Value, micros, number, text};
 
-/// What the keys of ALSA's own type `aaf` say, so that what it is configured by is understood here, too.
+/// Keys of ALSA's own type `aaf`, so that its configurations also work here.
 #[derive(Default)]
 pub(super) struct AafKeys {
     pub(super) ifname: Option<String>,
@@ -21,7 +19,6 @@ pub(super) struct AafKeys {
 }
 
 impl AafKeys {
-    /// Takes a key, if it is one of them.
     pub(super) fn take(&mut self, key: &str, value: &Value) -> Result<bool, String> {
         match key {
             "ifname" => self.ifname = Some(text(key, value, "eth0")?),
@@ -47,7 +44,6 @@ impl AafKeys {
         Ok(true)
     }
 
-    /// The address that they come to, if they name one.
     pub(super) fn address(&self, direction: Direction) -> Result<Option<String>, String> {
         let (ifname, addr) = match (&self.ifname, &self.addr) {
             (None, None) => return self.of_no_interface().map(|()| None),
@@ -69,7 +65,7 @@ impl AafKeys {
         Ok(Some(format!("avtp://{ifname}/{addr}{begins}{}", query.join("&"))))
     }
 
-    /// Refuses what says something of them where they are not there: another address has it behind its `?`.
+    /// Rejects `prio` and `streamid` without `ifname`; other addresses carry them after `?`.
     fn of_no_interface(&self) -> Result<(), String> {
         let prio = self.prio.map(|prio| ("prio", prio.to_string()));
         let streamid = self.streamid.clone().map(|id| ("streamid", id));

@@ -1,4 +1,4 @@
-//! The keys of `type tautline` in ALSA's configuration.
+//! Keys of `type tautline` in ALSA's configuration.
 
 mod aaf;
 mod values;
@@ -23,54 +23,52 @@ pub(crate) use self::values::Value;
 use self::values::{format, io_thread, latency, number, pacing, span, text};
 use crate::complaint::Complaint;
 
-/// What keys say alone, whatever others say.
+/// Keys that are independent of other keys.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PlainKeys {
     pub(crate) latency: LatencyRule,
     pub(crate) rate: Option<Rate>,
     pub(crate) channels: Option<Channels>,
-    /// Frames per wake-up of the thread that owns the wire, at most.
+    /// Maximum frames per wake-up of the thread that owns the wire.
     pub(crate) period: Frames,
     pub(crate) io_thread: LinkKind,
-    /// The only pacing that will do, if there is one.
+    /// Required pacing; `None` is automatic.
     pub(crate) pacing: Option<PacingMode>,
-    /// The clock that is followed, of a recorder.
+    /// Clock that a recorder follows.
     pub(crate) clock: Option<Address>,
 }
 
-/// A PCM as it is configured.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wish {
     pub(crate) address: Address,
     pub(crate) keys: PlainKeys,
     pub(crate) ptime: Span,
-    /// Coding on the wire.
     pub(crate) format: SampleFormat,
-    /// Whether the program's own samples say that, as with type `aaf`; until it has chosen, the widest holds.
+    /// Whether the wire uses the program's sample format, as with type `aaf`. Until the program
+    /// chooses, it is the widest.
     pub(crate) coded_as_program: bool,
-    /// Frames of a packet, where that is said and no `ptime`.
+    /// Frames per packet, if set instead of `ptime`.
     pub(crate) packet: Option<Frames>,
-    /// From departure to presentation, where that is said and no latency: what packets take at most, and what the
-    /// talker's clock may be off by.
+    /// Time from departure to presentation, if set instead of the latency: the maximum transit time
+    /// plus the talker's clock error.
     pub(crate) transit: Option<Span>,
 }
 
 impl Wish {
-    /// The program codes its samples so. Whether that changes what is on the wire.
+    /// Sets the program's sample format; returns whether this changes the wire format.
     pub(crate) fn code_as(&mut self, program: SampleFormat) -> bool {
         let format = if self.coded_as_program { program } else { self.format };
         core::mem::replace(&mut self.format, format) != format
     }
 }
 
-/// Periods that an engine takes: 16 frames are what cards at their least do, 8192 is more than any
-/// latency wants.
+/// Range of the engine's period in frames: 16 is the minimum of cards, 8192 exceeds any useful
+/// latency.
 pub(crate) const PERIODS: (i64, i64) = (16, 8192);
 
 const KEYS: &str = "serve alone, or to, from, latency, ptime, format, rate, channels, period, io_thread, pacing and clock, or of those of \
                     type aaf ifname, addr, streamid, prio, mtt, time_uncertainty, frames_per_pdu and ptime_tolerance";
 
-/// What is gathered while keys are read.
 struct Gathered {
     to: Option<String>,
     from: Option<String>,
@@ -80,7 +78,7 @@ struct Gathered {
     aaf: AafKeys,
 }
 
-/// The device of a `taut serve` that the PCM called `name` attaches to, if its keys say so.
+/// Name of the `taut serve` device to which the PCM attaches, if its keys name one.
 pub(crate) fn served(
     name: &str,
     keys: &[(String, Value)],
@@ -107,13 +105,13 @@ pub(crate) fn served(
     given.parse().map(Some).map_err(|()| about(format!("serve \"{given}\" is no name; {mend}")))
 }
 
-/// Whether a key stands for anything: a text that is empty does not, as arguments with nothing in them are.
+/// Whether a key is set; an empty text counts as unset, since empty arguments produce it.
 fn is_there(value: &Value) -> bool {
     !matches!(value, Value::Text(text) if text.trim().is_empty())
 }
 
-/// Reads the keys of the PCM called `name`, opened in this direction. A text that is empty stands
-/// for a key that is not there, as arguments with nothing in them do.
+/// Reads the keys of the PCM called `name`, for this direction. Keys with an empty text, which
+/// empty arguments produce, count as unset.
 pub(crate) fn read(
     name: &str,
     keys: &[(String, Value)],
@@ -149,7 +147,8 @@ pub(crate) fn read(
 impl Gathered {
     fn take(&mut self, key: &str, value: &Value) -> Result<(), String> {
         match key {
-            // `type` brought us here, the others are for people and for lists of PCMs.
+            // ALSA used `type` to select this plugin; `comment` and `hint` are for people and for
+            // PCM lists.
             "type" | "comment" | "hint" => {}
             "to" => self.to = Some(text(key, value, "rtp://239.69.1.5:5004")?),
             "from" => self.from = Some(text(key, value, "rtp://0.0.0.0:5004")?),
@@ -244,7 +243,7 @@ impl Gathered {
                         presented; give a latency or an mtt"
                 .to_owned());
         }
-        // One that plays and records follows it where it records.
+        // A PCM for both directions follows the clock when it records.
         keys.clock = keys.clock.filter(|_| !sends);
         if keys.clock.is_some() && !address.form().presents() {
             return Err(format!(
@@ -276,12 +275,11 @@ impl Gathered {
     }
 }
 
-/// Whether packets that go or come there may be of this rate.
 fn carries(address: &Address, rate: Rate) -> bool {
     !address.form().presents() || avtp::carries(rate)
 }
 
-/// Refuses a latency that puts presentations further ahead than packets can tell.
+/// Rejects a latency beyond the presentation times that packets can carry.
 fn refuse_untellable(address: &Address, latency: LatencyRule) -> Result<(), String> {
     match latency {
         LatencyRule::Chosen(latency) if latency > MOST_AHEAD && address.form().presents() => {
@@ -294,7 +292,6 @@ fn refuse_untellable(address: &Address, latency: LatencyRule) -> Result<(), Stri
     }
 }
 
-/// Refuses what says twice how long a packet is, unless that is the same at this rate.
 fn refuse_two_lengths(frames: Frames, ptime: Span, rate: Rate) -> Result<(), String> {
     let other = packet_frames(rate, ptime).map_err(|error| error.to_string())?;
     if frames == other {
@@ -306,13 +303,13 @@ fn refuse_two_lengths(frames: Frames, ptime: Span, rate: Rate) -> Result<(), Str
     ))
 }
 
-/// An address as `aplay -D taut:HOST` gives it, in full: RTP, at UDP port 5004 unless it says
-/// another. Nothing if it is a number, which the system's resolver takes for an IP address.
+/// Expands an address as in `aplay -D taut:HOST` to RTP, with default port 5004. `None` for a bare
+/// number, which the system's resolver would take for an IP address.
 fn completed(text: &str) -> Option<String> {
     let (place, query) = text.split_at(text.find('?').unwrap_or(text.len()));
     let is_file = Path::new(place).extension().is_some_and(|end| end.eq_ignore_ascii_case("sdp"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    // A beginning that lacks a slash is for the address's reader to mend; a host may be called rtp.
+    // The address parser reports a missing slash; but a host may be called `rtp`.
     let begins = place.strip_prefix("rtp:").is_some_and(|rest| !is_number(rest));
     if is_file || begins || place.contains("://") {
         return Some(text.to_owned());
@@ -320,7 +317,7 @@ fn completed(text: &str) -> Option<String> {
     if place.parse::<Ipv6Addr>().is_ok() {
         return Some(format!("rtp://[{place}]:5004{query}"));
     }
-    // One beyond what there are is a port too, for the address's reader to refuse.
+    // Out-of-range numbers also count as ports, so that the address parser rejects them.
     let (host, port) = match place.rsplit_once(':') {
         Some((host, port)) if is_number(port) => (host, port),
         _ => (place, "5004"),

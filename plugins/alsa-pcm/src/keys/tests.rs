@@ -106,7 +106,6 @@ fn what_type_aaf_is_configured_by_is_coded_as_the_program_codes_it() {
     };
     let mut free = wish("");
     assert_eq!(free.format, SampleFormat::L32, "the widest, until it is known");
-    // All that type `aaf` offers, with its `format` on the wire.
     for (number, sample, format) in [
         (SND_PCM_FORMAT_S16_BE, SampleFormat::L16, 4),
         (SND_PCM_FORMAT_S24_3BE, SampleFormat::L24, 3),

@@ -1,5 +1,3 @@
-//! What stands behind a key: texts, numbers and the words that they may be.
-
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::LinkKind;
 use tautline_engine::plan::pacing::PacingMode;
@@ -8,7 +6,6 @@ use tautline_proto::stream::LONGEST_LINK_OFFSET;
 use tautline_proto::text::{SpanError, parse_span};
 use tautline_proto::time::Span;
 
-/// A value as ALSA reads it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     Text(String),
@@ -44,7 +41,7 @@ pub(super) fn number(key: &str, value: &Value) -> Result<i64, String> {
     }
 }
 
-/// A duration between these. Of a figure alone it says the unit that it may have.
+/// Parses a duration within limits. For a number without unit, the error suggests a unit that fits.
 pub(super) fn span(key: &str, text: &str, least: Span, most: Span) -> Result<Span, String> {
     let figure = match parse_span(text) {
         Err(SpanError::Unit(figure)) => figure,
@@ -91,7 +88,6 @@ pub(super) fn pacing(text: &str) -> Result<Option<PacingMode>, String> {
     })
 }
 
-/// Whole microseconds, as type `aaf` has them.
 pub(super) fn micros(key: &str, value: &Value) -> Result<Span, String> {
     let micros = number(key, value)?;
     if !(0..=1_000_000).contains(&micros) {

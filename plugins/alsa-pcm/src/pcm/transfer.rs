@@ -1,4 +1,5 @@
-//! Frames between the application's memory and the buffer, also those taken back, skipped or read again.
+//! Frame transfer between the application's memory and the buffer, including rewound, skipped and
+//! repeated frames.
 
 use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, MediaTime};
@@ -12,7 +13,6 @@ use crate::stream::{SoundEnd, Stream};
 pub(super) const CHUNK: usize = 256;
 
 impl Pcm {
-    /// Moves the application's frames to what is held, or from there. Says how many.
     pub(crate) fn transfer(
         &mut self,
         view: &View,
@@ -37,7 +37,7 @@ impl Pcm {
         Ok(moved)
     }
 
-    /// The position of the frame at `offset`; in ALSA's buffer it may be one further on.
+    /// Position of the frame at `offset`; in ALSA's buffer it may be further on.
     fn mapped_at(&self, view: &View, offset: u64) -> MediaTime {
         let Application { position, pointer } = self.application;
         let Some(hardware) = self.hardware.filter(|_| view.mapped) else { return position };
@@ -47,7 +47,7 @@ impl Pcm {
 
     fn write(&mut self, areas: &Areas<'_>, size: usize) -> usize {
         let at = self.application.position;
-        // Where the card has been, nothing is played any more.
+        // The card plays nothing more at positions that it has passed.
         let left_out = self.moved.max(self.told);
         self.put(left_out, (at - left_out).max(Frames::ZERO).as_len(), |_, _, samples| {
             samples.fill(0.0)
@@ -81,7 +81,8 @@ impl Pcm {
         }
     }
 
-    /// Reads frames from `at` on: repeated ones come from what was read, skipped ones are dropped.
+    /// Reads frames from `at` on. Repeated frames come from the last buffer; skipped frames are
+    /// dropped.
     fn read(&mut self, at: MediaTime, areas: &Areas<'_>, size: usize) -> usize {
         self.drop_older();
         let left_out = (at - self.moved).max(Frames::ZERO).as_len();
@@ -96,7 +97,6 @@ impl Pcm {
             })
     }
 
-    /// Gives so many frames from this position on that were read before.
     fn repeat(&mut self, at: MediaTime, frames: usize, areas: &Areas<'_>) {
         let Some(hardware) = self.hardware else { return };
         let channels = hardware.channels.count();
@@ -115,7 +115,7 @@ impl Pcm {
         self.moved = self.moved - Frames::from_len(dropped);
     }
 
-    /// Takes up to so many frames out of the ring, each chunk used by `take` with its first frame.
+    /// Takes up to `frames` frames from the ring; `take` gets each chunk with its first frame.
     fn pull(&mut self, frames: usize, mut take: impl FnMut(usize, &mut [u8], &[f32])) -> usize {
         let Some((stream, hardware)) = self.stream.as_mut().zip(self.hardware) else { return 0 };
         let SoundEnd::Recording(ring) = &mut stream.held else { return 0 };
@@ -125,7 +125,7 @@ impl Pcm {
             let samples = CHUNK.min(frames - first) * channels;
             let bytes = &mut self.bytes[..samples * hardware.samples.bytes()];
             let samples = &mut self.samples[..samples];
-            // They are there: nobody else takes anything out.
+            // Always available: no other code takes frames out.
             ring.take(samples);
             for (index, frame) in samples.chunks_exact(channels).enumerate() {
                 let place = hardware.place(self.moved + Frames::from_len(first + index));

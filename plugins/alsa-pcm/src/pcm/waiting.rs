@@ -1,4 +1,4 @@
-//! When a waiting application is to look again.
+//! Wake-up times of a waiting application.
 
 use core::ffi::c_int;
 
@@ -16,13 +16,12 @@ use crate::stream::Stream;
 
 pub(crate) enum Draining {
     Done,
-    /// Until this instant at least.
     Until(LocalTime),
 }
 
-/// The device's thread is given so long after its wake-up to have moved a period.
+/// Time after its wake-up in which the device's thread should have moved a period.
 const MARGIN: Span = Span::from_micros(50);
-/// When it was later than that, the application looks again after this.
+/// Retry interval if the device's thread was later than that.
 const AGAIN: Span = Span::from_micros(200);
 
 impl Pcm {
@@ -54,7 +53,8 @@ impl Pcm {
         })
     }
 
-    /// Whether the application can move as much as it asked for, or has failed; otherwise sets the timer.
+    /// Whether the application can move the requested frames or has failed; otherwise sets the
+    /// timer.
     pub(crate) fn is_ready(&mut self, view: &View) -> bool {
         self.follow(view);
         if view.state == SND_PCM_STATE_DRAINING as c_int {
@@ -83,14 +83,14 @@ impl Pcm {
                 let due = stream.reaches(anchor, self.position() + missing) + MARGIN;
                 due.max(now() + AGAIN)
             }
-            // The card has not met this stint yet.
+            // The card has not started this stint yet.
             _ => now() + AGAIN,
         };
         self.rouse_at(due);
         self.rouse_when_moved(missing);
     }
 
-    /// The application is to look then, and not before.
+    /// Wakes the application at this time, and not before.
     pub(super) fn rouse_at(&self, due: LocalTime) {
         if let Some(attachment) = self.stream.as_ref().and_then(Stream::attachment) {
             attachment.buffer().want(MediaTime::from_frames(i64::MAX));
@@ -99,7 +99,8 @@ impl Pcm {
         self.timer.set(due);
     }
 
-    /// A served card's thread wakes us when it has moved these frames; the timer stays for a late thread.
+    /// Lets a served card's thread wake the application after these frames; the timer covers a late
+    /// thread.
     fn rouse_when_moved(&self, missing: Frames) {
         let Some(attachment) = self.stream.as_ref().and_then(Stream::attachment) else { return };
         if missing <= Frames::ZERO || self.order.mode != Mode::Running {
@@ -107,7 +108,7 @@ impl Pcm {
         }
         attachment.buffer().want(self.position() + missing);
         if self.available() >= self.software.least {
-            // It moved them before it could see that they were wanted.
+            // The card moved the frames before it saw the request.
             self.timer.set(LocalTime::ZERO);
         }
     }
@@ -131,7 +132,6 @@ mod tests {
     use crate::way::SoundWay;
     use crate::wire::reach;
 
-    /// A PCM that was prepared, of an application that wrote so many frames.
     fn prepared(application: u64) -> (Pcm, View) {
         let keys = [("to".to_owned(), Value::Text("127.0.0.1:9".into()))];
         let wish = keys::read("test", &keys, Direction::Playback).unwrap();
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(pcm.order.mode, Mode::Running);
     }
 
-    /// ALSA's word of the state is older than the drop where another thread drops meanwhile.
+    /// ALSA's state may be older than a drop by another thread.
     #[test]
     fn a_drain_that_was_overtaken_by_a_drop_does_not_play_what_was_dropped() {
         let (mut pcm, view) = prepared(480);

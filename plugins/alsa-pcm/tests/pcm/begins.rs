@@ -1,5 +1,3 @@
-//! How packets leave when a program begins.
-
 use alsa_sys::{SND_PCM_STREAM_PLAYBACK, snd_pcm_start};
 use tautline_io::clock::now;
 use tautline_io::link::Link;
@@ -14,14 +12,14 @@ use crate::handle::{Asked, Handle};
 use crate::timed;
 
 const CHANNELS: usize = 16;
-/// Frames of the program's buffer: so many that it takes milliseconds to fill.
+/// Frames of the program's buffer, enough to take milliseconds to fill.
 const BUFFER: usize = 96_000;
-/// Packets of the first 50 ms, within which the buffer is filled.
+/// Packets of the first 50 ms, in which the program fills its buffer.
 const PACKETS: usize = 400;
 
-/// When packets are due one after another.
 const PTIME: Span = Span::from_micros(125);
-/// For each arrival, how many packets arrived in the half millisecond that it begins, and since when these were due.
+/// For each arrival: the packets that arrive within 0.5 ms from then, and the time span since they
+/// were due.
 fn together(mut arrivals: Vec<LocalTime>) -> Vec<(Window, usize)> {
     arrivals.sort();
     let burst = |(at, first): (usize, &LocalTime)| {
@@ -33,8 +31,9 @@ fn together(mut arrivals: Vec<LocalTime>) -> Vec<(Window, usize)> {
     arrivals.iter().enumerate().map(burst).collect()
 }
 
-/// A program at this priority, on one core with the stream that it opens, fills its buffer at once: how long that took,
-/// and when the packets arrived that left meanwhile and right after. `None` where it is granted no priority.
+/// Runs a program at this priority on one core, together with its stream, and fills its buffer at
+/// once. Returns the time that filling took, and the arrivals of the packets sent meanwhile and
+/// just after. `None` if the priority is not granted.
 fn arrivals(priority: u8) -> Option<(Span, Vec<LocalTime>)> {
     let mut far = DirectLink::open(&UdpOptions::receiver("127.0.0.1:0".parse().unwrap())).unwrap();
     let port = far.local().port();
@@ -54,7 +53,7 @@ fn arrivals(priority: u8) -> Option<(Span, Vec<LocalTime>)> {
         assert_eq!(pcm.write(&samples, BUFFER), Ok(BUFFER as i64));
         let filled = now() - begun;
         pcm.ask(snd_pcm_start).unwrap();
-        // What is counted comes while it waits for room.
+        // The counted packets arrive while it waits for room.
         assert_eq!(pcm.write(&samples, BUFFER / 8), Ok(BUFFER as i64 / 8));
         Some(filled)
     });
@@ -66,22 +65,21 @@ fn arrivals(priority: u8) -> Option<(Span, Vec<LocalTime>)> {
     program.join().unwrap().map(|filled| (filled, arrivals))
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
     #[test]
     fn the_first_packets_leave_at_their_departures_while_a_real_time_program_fills_its_buffer() {
         timed(|| {
-            // One below which the threads of a stream usually run.
+            // Above the default priority of a stream's threads.
             let Some((filled, arrivals)) = arrivals(75) else {
                 return skipped(Lack::Privilege, "no real-time priority is granted");
             };
             assert!(arrivals.len() >= PACKETS, "{} packets", arrivals.len());
             let together = together(arrivals);
-            // Four are due in half a millisecond. Behind the program it is all that became due while it filled its buffer
-            // and wrote on (56 to 67 in six runs); a host that others use holds up a thread for a millisecond or two now
-            // and then (17, once).
+            // Four are due in 0.5 ms. Behind the program, all packets leave that became due while
+            // it filled its buffer and continued to write (56 to 67 in six runs). A shared host
+            // sometimes delays a thread by 1 to 2 ms (17 packets, once).
             let due = filled.as_nanos() / PTIME.as_nanos();
             let too_many = 4 + due as usize / 2;
             let most = together.iter().map(|(_, packets)| *packets).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The far end: the engine receives and a card without hardware plays, and remembers when each frame
+//! The far end: the engine receives, and a card without hardware plays and records when each frame
 //! met its DAC.
 
 use std::sync::{Arc, Mutex, mpsc};
@@ -27,10 +27,9 @@ const DEVICE: Settings = Settings {
     periods: 4,
 };
 
-/// A frame that was not silent, and when it met the DAC.
+/// A non-silent frame, and its time at the DAC.
 pub(crate) type Frame = (LocalTime, f32);
 
-/// A receiver that runs.
 pub(crate) struct Far {
     pub(crate) port: u16,
     heard: Arc<Mutex<Vec<Frame>>>,
@@ -38,7 +37,7 @@ pub(crate) struct Far {
     thread: Option<JoinHandle<Report>>,
 }
 
-/// Plays on the host's clock and remembers what was no silence.
+/// Plays on the host's clock and records non-silent frames.
 struct Card {
     heard: Arc<Mutex<Vec<Frame>>>,
     ready: mpsc::Sender<()>,
@@ -85,7 +84,7 @@ impl Device for Card {
 }
 
 impl Far {
-    /// A receiver of mono in 24 bits that keeps this latency, whatever it is promised.
+    /// Starts a receiver of 24-bit mono with this latency, regardless of the announced one.
     pub(crate) fn listen(latency: Span) -> Self {
         let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
         let opened = open_stream(&options, None).unwrap();
@@ -126,12 +125,10 @@ impl Far {
         Self { port, heard, stop, thread: Some(thread) }
     }
 
-    /// What was heard so far.
     pub(crate) fn heard(&self) -> Vec<Frame> {
         self.heard.lock().unwrap().clone()
     }
 
-    /// Ends it: what was heard in all, and its report.
     pub(crate) fn end(mut self) -> (Vec<Frame>, Report) {
         self.stop.request();
         let report = self.thread.take().unwrap().join().unwrap();
@@ -141,7 +138,6 @@ impl Far {
 }
 
 impl Drop for Far {
-    /// Of a test that failed.
     fn drop(&mut self) {
         self.stop.request();
     }

@@ -1,5 +1,3 @@
-//! What a process that is forked off an application has of its PCM.
-
 use core::ffi::c_int;
 
 use alsa_sys::*;
@@ -9,10 +7,10 @@ use crate::far::Far;
 use crate::handle::{Asked, Handle};
 use crate::{alone, free_udp_ports, heard_as, sound, timed};
 
-/// Forks; the child looks and ends, with the number of the first of these that is not so, from 1.
+/// Runs checks in a forked child; returns the number of the first failure, counted from 1, or 0.
 fn in_a_fork<const N: usize>(pcm: &Handle, looks: [fn(*mut snd_pcm_t) -> bool; N]) -> c_int {
-    // SAFETY: the child calls nothing but the PCM and ends without running anything of this
-    // process's.
+    // SAFETY: the child calls only the PCM's functions, and exits without running other code of
+    // this process.
     let status = unsafe {
         let child = libc::fork();
         if child == 0 {
@@ -31,18 +29,18 @@ const GONE: c_int = -libc::ENODEV;
 
 fn writes(pcm: *mut snd_pcm_t) -> bool {
     let frames = [1_i16; 8];
-    // SAFETY: a PCM that is open, and the frames.
+    // SAFETY: the PCM is open, and the frames are valid.
     unsafe { snd_pcm_writei(pcm, frames.as_ptr().cast(), 8) == GONE as snd_pcm_sframes_t }
 }
 
 fn state(pcm: *mut snd_pcm_t) -> bool {
-    // SAFETY: a PCM that is open.
+    // SAFETY: the PCM is open.
     unsafe { snd_pcm_state(pcm) == SND_PCM_STATE_DISCONNECTED }
 }
 
-/// It is answered, as ALSA has it, but says what state the PCM is in.
+/// ALSA answers itself, but reports the state.
 fn status(pcm: *mut snd_pcm_t) -> bool {
-    // SAFETY: a PCM that is open, and a place for its status.
+    // SAFETY: the PCM is open, with a place for its status.
     unsafe {
         let mut status = core::ptr::null_mut();
         snd_pcm_status_malloc(&raw mut status);
@@ -51,49 +49,49 @@ fn status(pcm: *mut snd_pcm_t) -> bool {
     }
 }
 
-/// ALSA has room counted by what it knows; as long as it is no xrun nobody prepares anew.
+/// ALSA may count the room from its own state; without an xrun, the program does not call
+/// `prepare`.
 fn avail(pcm: *mut snd_pcm_t) -> bool {
-    // SAFETY: a PCM that is open.
+    // SAFETY: the PCM is open.
     unsafe { snd_pcm_avail(pcm) >= 0 || snd_pcm_avail(pcm) == GONE as snd_pcm_sframes_t }
 }
 
 fn delay(pcm: *mut snd_pcm_t) -> bool {
     let mut frames = 0;
-    // SAFETY: a PCM that is open, and a place for the answer.
+    // SAFETY: the PCM is open, with a place for the answer.
     unsafe { snd_pcm_delay(pcm, &raw mut frames) == GONE }
 }
 
 fn waits(pcm: *mut snd_pcm_t) -> bool {
-    // SAFETY: a PCM that is open.
+    // SAFETY: the PCM is open.
     unsafe { snd_pcm_wait(pcm, 1000) == GONE }
 }
 
 fn drains(pcm: *mut snd_pcm_t) -> bool {
-    // SAFETY: a PCM that is open.
+    // SAFETY: the PCM is open.
     unsafe { snd_pcm_drain(pcm) == GONE }
 }
 
 fn drops(pcm: *mut snd_pcm_t) -> bool {
-    // SAFETY: a PCM that is open.
+    // SAFETY: the PCM is open.
     unsafe { snd_pcm_drop(pcm) == GONE }
 }
 
 fn prepares(pcm: *mut snd_pcm_t) -> bool {
-    // SAFETY: a PCM that is open.
+    // SAFETY: the PCM is open.
     unsafe { snd_pcm_prepare(pcm) == GONE }
 }
 
 fn rewinds(pcm: *mut snd_pcm_t) -> bool {
-    // SAFETY: a PCM that is open.
+    // SAFETY: the PCM is open.
     unsafe { snd_pcm_rewind(pcm, 8) == GONE as snd_pcm_sframes_t }
 }
 
 fn closes(pcm: *mut snd_pcm_t) -> bool {
-    // SAFETY: a PCM that is open, in this process too.
+    // SAFETY: the PCM is open, also in this process.
     unsafe { snd_pcm_close(pcm) <= 0 }
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -105,7 +103,8 @@ mod exclusive {
             pcm.set(Asked { buffer: 24_000, ..Asked::default() }).unwrap();
             let sent = sound(24_000, 4);
             pcm.play(&sent[..12_000]);
-            // ALSA answers from what came before: each is the first once, and some come after all.
+            // ALSA's answers depend on earlier calls, so each check runs once as the first, and
+            // some after all the rest.
             let all = [
                 state, status, avail, delay, waits, drains, writes, drops, prepares, rewinds,
                 status, avail, drains, waits, state, closes,
@@ -133,8 +132,8 @@ mod exclusive {
         pcm.set(Asked::default()).unwrap();
         pcm.ask(snd_pcm_start).unwrap();
         let (mut says, mut waits) = ([0; 2], [0; 2]);
-        // SAFETY: places for descriptors; the child reads and writes them and ends without running
-        // anything of this process's.
+        // SAFETY: valid places for descriptors; the child reads and writes them and exits without
+        // running other code of this process.
         let child = unsafe {
             assert_eq!((libc::pipe(says.as_mut_ptr()), libc::pipe(waits.as_mut_ptr())), (0, 0));
             let child = libc::fork();
@@ -146,19 +145,18 @@ mod exclusive {
                 libc::read(waits[0], (&raw mut byte).cast(), 1);
                 libc::_exit(0);
             }
-            // The child has run what it runs at its beginning.
+            // The child's fork handlers have run.
             let mut byte = 0_u8;
             assert_eq!(libc::read(says[0], (&raw mut byte).cast(), 1), 1);
             child
         };
-        // This process's are open as before.
         let mut block = [1; 2 * 480];
         assert_eq!(pcm.read(&mut block, 480), Ok(480));
         drop(pcm);
         let again =
             Handle::open(&format!("from \"127.0.0.1:{port}\" {keys}"), SND_PCM_STREAM_CAPTURE);
         let set = again.as_ref().map(|pcm| pcm.set(Asked::default()));
-        // SAFETY: descriptors and a child of this test's, each closed and awaited once.
+        // SAFETY: this test's descriptors and child, each closed and awaited once.
         let status = unsafe {
             for fd in says.into_iter().chain(waits) {
                 libc::close(fd);

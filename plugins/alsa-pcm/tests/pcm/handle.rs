@@ -1,4 +1,4 @@
-//! A PCM of `type tautline` as an application opens it, by ALSA and the shared object itself.
+//! A PCM of `type tautline`, opened by ALSA via the shared object, as in an application.
 
 use core::ffi::{c_int, c_uint, c_ulong, c_void};
 use core::ptr::{null_mut, without_provenance};
@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use alsa_sys::*;
 use tautline_io::thread::Scheduler;
 
-/// The shared object that cargo built for these tests.
 pub(crate) fn shared_object() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let built = tests.with_file_name("libasound_module_pcm_tautline.so");
@@ -16,7 +15,6 @@ pub(crate) fn shared_object() -> PathBuf {
     built
 }
 
-/// What an application asks for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) format: snd_pcm_format_t,
@@ -24,12 +22,12 @@ pub(crate) struct Asked {
     pub(crate) rate: c_uint,
     pub(crate) period: c_ulong,
     pub(crate) buffer: c_ulong,
-    /// Whether it goes on when it was too slow.
+    /// Whether it continues after an underrun or overrun.
     pub(crate) stubborn: bool,
 }
 
 impl Default for Asked {
-    /// 16-bit mono at 48 kHz with a buffer that outlasts a host that freezes.
+    /// 16-bit mono at 48 kHz, with a buffer that survives a freeze of the host.
     fn default() -> Self {
         Self {
             format: SND_PCM_FORMAT_S16_LE,
@@ -42,18 +40,15 @@ impl Default for Asked {
     }
 }
 
-/// An open PCM, closed when dropped.
 pub(crate) struct Handle(pub(crate) *mut snd_pcm_t);
 
-/// `Ok` of what ALSA answered, `Err` of its error number.
 pub(crate) fn answer(value: i64) -> Result<i64, i32> {
     if value < 0 { Err(-value as i32) } else { Ok(value) }
 }
 
 impl Handle {
-    /// A PCM with these keys.
     pub(crate) fn open(keys: &str, stream: snd_pcm_stream_t) -> Result<Self, i32> {
-        // An application that a busy machine holds up has xruns. Refused, it may have some.
+        // Reduces xruns on a busy machine; without the priority, some may occur.
         let _ = Scheduler::Fifo(50).apply();
         let text = format!(
             "pcm_type.tautline {{ lib \"{}\" }}\npcm.net {{ type tautline {keys} }}\n",
@@ -61,7 +56,7 @@ impl Handle {
         );
         let (mut config, mut pcm) = (null_mut(), null_mut());
         let terminated = CString::new(text.clone()).unwrap();
-        // SAFETY: a text of this length, places for what is made, and names that end.
+        // SAFETY: a text of this length, valid places for results, and zero-terminated names.
         let opened = unsafe {
             answer(
                 snd_config_load_string(&raw mut config, terminated.as_ptr(), text.len()).into(),
@@ -81,9 +76,8 @@ impl Handle {
         Self::open(&format!("from \"127.0.0.1:{port}\" {more}"), SND_PCM_STREAM_CAPTURE).unwrap()
     }
 
-    /// Sets it up; it starts when it is told to.
     pub(crate) fn set(&self, asked: Asked) -> Result<(), i32> {
-        // SAFETY: ALSA's own way to set a PCM up, on a PCM that is open.
+        // SAFETY: ALSA's own set-up calls, on an open PCM.
         unsafe {
             let mut hardware = null_mut();
             snd_pcm_hw_params_malloc(&raw mut hardware);
@@ -126,7 +120,6 @@ impl Handle {
         answer(unsafe { snd_pcm_writei(self.0, samples.as_ptr().cast(), frames as c_ulong) })
     }
 
-    /// Writes all of these 16-bit mono frames.
     #[track_caller]
     pub(crate) fn play(&self, samples: &[i16]) {
         assert_eq!(self.write(samples, samples.len()), Ok(samples.len() as i64));
@@ -134,7 +127,7 @@ impl Handle {
 
     pub(crate) fn read(&self, bytes: &mut [u8], frames: usize) -> Result<i64, i32> {
         let to = bytes.as_mut_ptr().cast::<c_void>();
-        // SAFETY: the caller's room.
+        // SAFETY: the caller's buffer.
         answer(unsafe { snd_pcm_readi(self.0, to, frames as c_ulong) })
     }
 
@@ -145,32 +138,31 @@ impl Handle {
     }
 
     pub(crate) fn state(&self) -> snd_pcm_state_t {
-        // SAFETY: a PCM that is open.
+        // SAFETY: the PCM is open.
         unsafe { snd_pcm_state(self.0) }
     }
 
-    /// Calls what takes a PCM and nothing else.
     pub(crate) fn ask(
         &self,
         call: unsafe extern "C" fn(*mut snd_pcm_t) -> c_int,
     ) -> Result<i64, i32> {
-        // SAFETY: a PCM that is open.
+        // SAFETY: the PCM is open.
         answer(unsafe { call(self.0) }.into())
     }
 
     pub(crate) fn avail(&self) -> Result<i64, i32> {
-        // SAFETY: a PCM that is open.
+        // SAFETY: the PCM is open.
         answer(unsafe { snd_pcm_avail(self.0) })
     }
 
     pub(crate) fn pause(&self, on: bool) -> Result<i64, i32> {
-        // SAFETY: a PCM that is open.
+        // SAFETY: the PCM is open.
         answer(unsafe { snd_pcm_pause(self.0, on.into()) }.into())
     }
 
     /// Whether it offers to resume after the host slept.
     pub(crate) fn can_resume(&self) -> bool {
-        // SAFETY: parameters for those in force, on a PCM that is set up.
+        // SAFETY: a place for the current parameters, on a PCM that is set up.
         unsafe {
             let mut hardware = null_mut();
             snd_pcm_hw_params_malloc(&raw mut hardware);
@@ -181,9 +173,8 @@ impl Handle {
         }
     }
 
-    /// Waits until it can move frames, or says why it cannot.
     pub(crate) fn wait(&self) -> Result<i64, i32> {
-        // SAFETY: a PCM that is open.
+        // SAFETY: the PCM is open.
         answer(unsafe { snd_pcm_wait(self.0, 10_000) }.into())
     }
 }

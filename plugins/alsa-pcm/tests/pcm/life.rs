@@ -1,5 +1,3 @@
-//! Pauses, xruns, closing in the middle, several PCMs, forks.
-
 use alsa_sys::*;
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::time::Span;
@@ -16,10 +14,8 @@ fn scene() -> (Far, Handle) {
     (far, pcm)
 }
 
-/// Longer than any freeze of a host; what has not come by then never does.
 const PATIENCE: Span = Span::from_secs(20);
 
-/// Looks each millisecond until it is so.
 #[track_caller]
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = now() + PATIENCE;
@@ -33,7 +29,7 @@ fn samples(heard: &[crate::far::Frame]) -> Vec<f32> {
     heard.iter().map(|(_, sample)| *sample).collect()
 }
 
-/// Bytes of frames, none of them silent, that a PCM of this format carries unchanged in 24 bits.
+/// Non-silent samples in this format that 24 bits carry unchanged.
 fn coded(format: snd_pcm_format_t, samples: usize) -> Vec<u8> {
     let step = |at: usize| (at as i32).wrapping_mul(0x00c5_2b49) >> 8 | 1;
     let coded = (1..=samples).flat_map(|at| match format {
@@ -46,15 +42,15 @@ fn coded(format: snd_pcm_format_t, samples: usize) -> Vec<u8> {
     coded.collect()
 }
 
-/// A PCM that two threads use, which ALSA allows.
+/// A PCM used by two threads, which ALSA allows.
 struct Both(*mut snd_pcm_t);
 
-// SAFETY: ALSA locks each call on a PCM, and who opened it waits for both.
+// SAFETY: ALSA locks each call on a PCM, and the opener waits for both threads.
 unsafe impl Send for Both {}
 
 impl Both {
     fn drain(&self) -> Result<i64, i32> {
-        // SAFETY: a PCM that is open.
+        // SAFETY: the PCM is open.
         crate::handle::answer(unsafe { snd_pcm_drain(self.0) }.into())
     }
 }
@@ -65,12 +61,10 @@ fn delay_is_zero_when_all_frames_were_heard_and_none_follow() {
     pcm.set(Asked { stubborn: true, ..Asked::default() }).unwrap();
     pcm.play(&sound(1000, 1));
     pcm.ask(snd_pcm_start).unwrap();
-    // The latency is 14400 frames.
     until("the last frame was heard", || pcm.avail().unwrap() > 9600 + 2 * 14400);
     assert_eq!(pcm.delay(), Ok(0));
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -108,7 +102,8 @@ mod exclusive {
         });
     }
 
-    /// As an application does whose host slept: what went on goes on, and what began anew is prepared.
+    /// Like an application after its host slept: running PCMs continue, restarted ones are
+    /// prepared.
     #[test]
     fn a_resume_is_offered_and_changes_nothing_of_what_plays() {
         timed(|| {
@@ -168,9 +163,9 @@ mod exclusive {
             pcm.ask(snd_pcm_start).unwrap();
             until("it is behind", || pcm.avail().unwrap() >= 9600 + 480);
             assert_eq!(pcm.state(), SND_PCM_STATE_RUNNING);
-            // It is behind the card: it leaves out what is too late, and 100 ms more.
+            // The application is behind the card, so it skips the late frames and 100 ms more.
             let behind = pcm.avail().unwrap() - 9600 + 4800;
-            // SAFETY: a PCM that is open.
+            // SAFETY: the PCM is open.
             assert_eq!(unsafe { snd_pcm_forward(pcm.0, behind as snd_pcm_uframes_t) }, behind);
             let later = sound(960, 9);
             pcm.play(&later);
@@ -252,7 +247,7 @@ mod exclusive {
                 player.ask(snd_pcm_start).unwrap();
                 let mut heard = Vec::new();
                 let mut block = vec![0; 480 * 2 * bytes];
-                // All lies in the buffer, and a second is more than the latency.
+                // All frames are in the buffer; 1 s exceeds the latency.
                 let mut left = 48_000 + 4800;
                 while heard.len() < sent.len() {
                     assert!(left > 0, "{format}: {} of {} bytes heard", heard.len(), sent.len());
@@ -281,13 +276,13 @@ mod exclusive {
                 pcm.ask(snd_pcm_drop).unwrap();
                 pcm.ask(snd_pcm_prepare).unwrap();
                 pcm.play(&sent);
-                // Played, or told that what was to be played is no more.
+                // Played, or reported that the frames to drain are gone.
                 assert!(matches!(drained.join().unwrap(), Ok(0) | Err(libc::EBADFD)));
             });
             pcm.ask(snd_pcm_drain).unwrap();
             drop(pcm);
             let heard = samples(&far.end().0);
-            // Some of what was dropped had left already.
+            // Some of the dropped frames had already left.
             assert!(
                 heard.len() < 9600 + 4800 && heard.ends_with(&heard_as(&sent)),
                 "{}",

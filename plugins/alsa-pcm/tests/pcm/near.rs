@@ -1,5 +1,5 @@
-//! What the PCM is held against: the engine sends from a card without hardware, as `taut send` does,
-//! and the card knows when each impulse met its ADC.
+//! Reference for the PCM: the engine sends from a card without hardware, like `taut send`. The card
+//! knows when each impulse met its ADC.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -34,13 +34,12 @@ const OPTIONS: RunOptions = RunOptions {
     words: |note| Some(format!("{note:?}")),
 };
 
-/// Hears one impulse after the other.
 struct Card {
     impulses: Vec<f32>,
     met: Arc<Mutex<Vec<LocalTime>>>,
 }
 
-/// Periods from one impulse to the next, and before the first and after the last.
+/// Periods between impulses, before the first and after the last.
 const APART: usize = 100;
 
 impl Device for Card {
@@ -73,7 +72,7 @@ impl Device for Card {
     }
 }
 
-/// Sends these impulses with this latency; when they met the ADC.
+/// Sends impulses with this latency; returns their times at the ADC.
 pub(crate) fn send(port: u16, link_offset: Span, impulses: Vec<f32>) -> Vec<LocalTime> {
     let to = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let sample = SampleFormat::L24;

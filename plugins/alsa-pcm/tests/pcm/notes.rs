@@ -1,5 +1,3 @@
-//! What a PCM has to say is said to the application, on a thread of its own.
-
 use core::ffi::{CStr, c_char, c_int};
 use std::sync::Mutex;
 use std::thread::{self, ThreadId};
@@ -11,10 +9,9 @@ use tautline_proto::time::Span;
 use crate::handle::{Asked, Handle};
 use crate::{alone, free_udp_ports};
 
-/// What was said, and on which thread.
 static SAID: Mutex<Vec<(ThreadId, String)>> = Mutex::new(Vec::new());
 
-/// The application's handler, of messages that are a text alone.
+/// The application's handler, for messages that are plain text.
 unsafe extern "C" fn hear(
     _: *const c_char,
     _: c_int,
@@ -23,7 +20,7 @@ unsafe extern "C" fn hear(
     format: *const c_char,
     text: *const c_char,
 ) {
-    // SAFETY: texts that end; the second is there where the first asks for it.
+    // SAFETY: zero-terminated texts; `text` is present if `format` requires it.
     unsafe {
         if CStr::from_ptr(format) == c"%s" {
             let text = CStr::from_ptr(text).to_string_lossy().into_owned();
@@ -36,13 +33,12 @@ type Handler =
     unsafe extern "C" fn(*const c_char, c_int, *const c_char, c_int, *const c_char, *const c_char);
 
 unsafe extern "C" {
-    /// `snd_lib_error_set_handler` of `alsa/error.h`, of a handler that reads one text: Linux hands
-    /// the arguments that a format asks for over as it does named ones.
+    /// `snd_lib_error_set_handler` of `alsa/error.h`, for a handler with one text argument. Linux
+    /// passes variadic arguments like named ones.
     #[link_name = "snd_lib_error_set_handler"]
     fn set_handler(handler: Option<Handler>) -> c_int;
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -54,7 +50,7 @@ mod exclusive {
         let recorder = Handle::to_record(port, "rate 48000 channels 1");
         recorder.set(Asked::default()).unwrap();
         recorder.ask(snd_pcm_start).unwrap();
-        // SAFETY: a handler that stays.
+        // SAFETY: the handler stays valid.
         unsafe { set_handler(Some(hear)) };
         let sender = Handle::to_play(port, "rate 44100");
         sender.set(Asked { rate: 44_100, ..Asked::default() }).unwrap();
@@ -70,7 +66,7 @@ mod exclusive {
                 break thread;
             }
         };
-        // SAFETY: the library's own again.
+        // SAFETY: restores the library's handler.
         unsafe { set_handler(None) };
         assert_eq!(heard, thread::current().id());
     }

@@ -1,11 +1,10 @@
-//! The shared object: what it links and shows, and the layout that it shares with ALSA.
+//! The shared object: linked libraries, exported symbols, and the layout shared with ALSA.
 
 use std::process::Command;
 
 use crate::handle::shared_object;
 use tautline_trial::{Lack, skipped};
 
-/// What a program of binutils says of the shared object.
 fn said(program: &str, options: &[&str]) -> Option<String> {
     match Command::new(program).args(options).arg(shared_object()).output() {
         Ok(done) => Some(String::from_utf8(done.stdout).unwrap()),
@@ -36,7 +35,7 @@ fn it_shows_its_entry_and_nothing_else() {
     assert_eq!(names, ["__snd_pcm_tautline_open_dlsym_pcm_001", "_snd_pcm_tautline_open"]);
 }
 
-/// The lengths and places of `src/ffi.rs` on 64-bit hosts, by the header.
+/// Sizes and offsets of `src/ffi.rs` on 64-bit hosts, from the header.
 const LAYOUT: &str = r#"
 #include <stddef.h>
 #include <alsa/asoundlib.h>

@@ -1,5 +1,3 @@
-//! What an application is told that the PCM can do.
-
 use core::ffi::{c_int, c_uint, c_ulong};
 use core::ptr::null_mut;
 
@@ -8,7 +6,6 @@ use alsa_sys::*;
 use crate::handle::{Asked, Handle};
 use crate::{alone, free_udp_ports};
 
-/// The least and the most of something, in this configuration.
 type Range = (u64, u64);
 
 struct Offered {
@@ -18,10 +15,9 @@ struct Offered {
     buffer: Range,
 }
 
-/// What is offered to who plays in this format.
 fn offered(keys: &str, format: snd_pcm_format_t) -> Offered {
     let pcm = Handle::open(&format!("to \"127.0.0.1:9\" {keys}"), SND_PCM_STREAM_PLAYBACK).unwrap();
-    // SAFETY: ALSA's own way to ask, with places for the answers.
+    // SAFETY: ALSA's own calls, with places for the answers.
     unsafe {
         let mut hardware = null_mut();
         snd_pcm_hw_params_malloc(&raw mut hardware);
@@ -87,7 +83,6 @@ fn a_pcm_offers_what_it_is_configured_for_and_buffers_of_seconds_at_most() {
     assert!(any.buffer.1 <= 13 * 48_000, "{}", any.buffer.1);
 }
 
-/// The formats that a PCM knows, each with its bytes.
 const FORMATS: [(snd_pcm_format_t, usize); 10] = [
     (SND_PCM_FORMAT_S16_LE, 2),
     (SND_PCM_FORMAT_S16_BE, 2),
@@ -121,7 +116,6 @@ fn a_configuration_that_cannot_be_is_refused_with_the_right_error() {
     assert_eq!(record("from \"203.0.113.1:5004\""), Some(libc::EADDRNOTAVAIL));
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -146,7 +140,7 @@ mod exclusive {
     #[test]
     fn as_many_channels_are_offered_as_a_datagram_holds() {
         let _turn = alone();
-        // 65507 bytes: 22 channels of 960 frames in 24 bits, 5 of 3840.
+        // 65507 bytes: 22 channels of 960 24-bit frames, 5 of 3840.
         for (keys, most) in [("ptime \"20ms\" rate 48000", 22), ("ptime \"20ms\"", 5), ("", 64)] {
             let any = offered(keys, SND_PCM_FORMAT_S16_LE);
             assert_eq!(any.channels, (1, most), "{keys}");
@@ -158,7 +152,7 @@ mod exclusive {
             play("to \"127.0.0.1:9\" ptime \"20ms\" rate 48000 channels 23"),
             Some(libc::EINVAL)
         );
-        // At the slower rates they fit.
+        // They fit at the lower rates.
         let some = offered("ptime \"20ms\" channels 13", SND_PCM_FORMAT_S16_LE);
         assert_eq!(some.rate, (8_000, 48_000));
     }
@@ -174,7 +168,7 @@ mod exclusive {
             Handle::open(&keys, SND_PCM_STREAM_CAPTURE)
         };
         assert_eq!(record("\"1ms\"").err(), Some(libc::EINVAL));
-        // Neither is kept with the usual period of 48 frames.
+        // Neither is possible with the default period of 48 frames.
         record("\"1700us\"").unwrap().set(Asked::default()).unwrap();
         let keys = "latency \"1ms\" ptime \"1ms\" period 96";
         Handle::to_play(9, keys).set(Asked::default()).unwrap();

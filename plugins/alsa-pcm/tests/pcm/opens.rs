@@ -1,5 +1,3 @@
-//! How long `snd_pcm_open` takes, whatever does not answer.
-
 use std::ffi::CString;
 
 use alsa_sys::{SND_PCM_STREAM_CAPTURE, SND_PCM_STREAM_PLAYBACK};
@@ -9,25 +7,22 @@ use tautline_proto::time::Span;
 use crate::handle::Handle;
 use crate::{alone, free_udp_ports, timed};
 
-/// A second is promised; what remains of it is for a host that freezes.
+/// The limit is a second; the rest is for a host that freezes.
 const MOST: Span = Span::from_millis(800);
 
-/// How long it took, and what was answered.
 fn opened(keys: &str, stream: alsa_sys::snd_pcm_stream_t) -> (Span, Option<i32>) {
     let begun = now();
     let answer = Handle::open(keys, stream).err();
     (now() - begun, answer)
 }
 
-/// Threads of this process that ask for an address.
 fn asking() -> usize {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
-    // One that ends meanwhile has no name.
+    // A thread that ends meanwhile has no name.
     let names = threads.filter_map(|thread| std::fs::read(thread.ok()?.path().join("comm")).ok());
     names.filter(|name| name.starts_with(b"taut-resolve")).count()
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -58,7 +53,7 @@ mod exclusive {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("x.sdp");
         let name = CString::new(pipe.to_str().unwrap()).unwrap();
-        // SAFETY: a name that ends.
+        // SAFETY: the name is zero-terminated.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         for (key, stream) in [("to", SND_PCM_STREAM_PLAYBACK), ("from", SND_PCM_STREAM_CAPTURE)] {
             let (_, answer) = opened(&format!("{key} \"{}\"", pipe.display()), stream);

@@ -1,5 +1,5 @@
-//! What an application takes back and writes anew, as those do that keep much in the buffer and play
-//! something else at once.
+//! Rewinding and rewriting, as in applications that fill a long buffer and then change the sound at
+//! once.
 
 use alsa_sys::*;
 use tautline_proto::time::Span;
@@ -8,20 +8,19 @@ use crate::far::Far;
 use crate::handle::{Asked, Handle, answer};
 use crate::{free_udp_ports, heard_as, sound, timed};
 
-/// Half a second, of which the card takes little until a test has said all.
+/// Half a second; the card consumes little during the calls of a test.
 const ROOMY: u64 = 24_000;
 
 fn rewind(pcm: &Handle, frames: i64) -> Result<i64, i32> {
-    // SAFETY: a PCM that is open.
+    // SAFETY: the PCM is open.
     answer(unsafe { snd_pcm_rewind(pcm.0, frames as snd_pcm_uframes_t) })
 }
 
 fn forward(pcm: &Handle, frames: i64) -> Result<i64, i32> {
-    // SAFETY: a PCM that is open.
+    // SAFETY: the PCM is open.
     answer(unsafe { snd_pcm_forward(pcm.0, frames as snd_pcm_uframes_t) })
 }
 
-/// What is heard of a buffer of this sound, of which `then` changes something while it is played.
 fn heard(sent: &[i16], then: impl FnOnce(&Handle)) -> Vec<f32> {
     let far = Far::listen(Span::from_millis(300));
     let pcm = Handle::to_play(far.port, "latency \"300ms\"");
@@ -34,7 +33,7 @@ fn heard(sent: &[i16], then: impl FnOnce(&Handle)) -> Vec<f32> {
     far.end().0.iter().map(|(_, sample)| *sample).collect()
 }
 
-/// Of 9600 frames that are taken back nothing is heard, and of so many written anew everything.
+/// After a rewind of 9600 frames, only the rewritten frames are played in their place.
 fn last_word(anew: usize) {
     let (sent, anew) = (sound(ROOMY as usize, 1), sound(anew, 2));
     let heard = heard(&sent, |pcm| {
@@ -44,7 +43,6 @@ fn last_word(anew: usize) {
     assert!(heard == [heard_as(&sent[..14_400]), heard_as(&anew)].concat(), "{}", heard.len());
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -84,7 +82,7 @@ mod exclusive {
             player.play(&sound(ROOMY as usize, 3));
             player.ask(snd_pcm_start).unwrap();
             let (mut first, mut again) = ([0; 2 * 960], [0; 2 * 960]);
-            // Two seconds are more than the latency.
+            // 2 s, longer than the latency.
             let mut left = 100;
             while first[0] == 0 {
                 assert!(left > 0, "nothing was heard");
@@ -95,7 +93,7 @@ mod exclusive {
             assert_eq!(recorder.read(&mut again, 960), Ok(960));
             assert_eq!(again[..2 * 720], first[2 * 240..]);
             let sample = |at: usize| i16::from_le_bytes([again[2 * at], again[2 * at + 1]]);
-            // Where it ends it goes on.
+            // New frames follow the repeated ones.
             assert_ne!(sample(720), 0);
         });
     }

@@ -1,4 +1,5 @@
-//! PCMs whose card is that of another process: here one of the test's own, as `taut serve` has it, by a real socket.
+//! PCMs with another process's card: here a test card, with a real socket, like that of `taut
+//! serve`.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,12 +24,11 @@ use crate::{heard_as, sound, timed};
 
 const PERIOD: usize = 240;
 
-/// What is recorded: a number for each frame of the card's.
 fn told(frame: i64) -> i16 {
     (frame % 30_000) as i16 + 1
 }
 
-/// A card for programs, which hears all that they play.
+/// A card for programs that records everything they play.
 struct ServedCard {
     name: String,
     stream: snd_pcm_stream_t,
@@ -75,7 +75,6 @@ impl ServedCard {
         self.thread.take().map(JoinHandle::join).transpose().unwrap();
     }
 
-    /// What was heard from the first sound on.
     fn heard(&self) -> Vec<f32> {
         let heard = self.heard.lock().unwrap();
         heard.iter().copied().skip_while(|sample| *sample == 0.0).collect()
@@ -94,7 +93,7 @@ impl Drop for ServedCard {
     }
 }
 
-/// The card's thread, until it is stopped. The real-time sanitizer watches each period.
+/// Runs the card until it is stopped. The real-time sanitizer watches each period.
 fn run(
     settings: Settings,
     direction: Direction,
@@ -104,7 +103,7 @@ fn run(
 ) {
     let start = CardClock::start_at_tick(now());
     let clock = CardClock::new(start, settings.rate, Ppm::ZERO);
-    // What programs play it captures.
+    // The card captures what programs play.
     let own = match direction {
         Direction::Playback => Direction::Capture,
         Direction::Capture => Direction::Playback,
@@ -138,13 +137,13 @@ fn run(
 fn what_a_program_plays_is_what_the_card_hears_and_drain_waits_for_the_last_of_it() {
     let card = ServedCard::new(SND_PCM_STREAM_PLAYBACK);
     let pcm = card.set(Asked::default());
-    // More than its buffer holds: it waits for room by the card's word.
+    // More than the buffer holds, so the program waits for the card.
     let sound = sound(24_000, 3);
     pcm.play(&sound[..9600]);
     pcm.ask(snd_pcm_start).unwrap();
     pcm.play(&sound[9600..]);
     pcm.ask(snd_pcm_drain).unwrap();
-    // The card tells before it takes the lock.
+    // The card reports its position before it takes the lock.
     let until = now() + Span::from_secs(5);
     while card.heard().len() < sound.len() {
         assert!(now() < until, "the last is not heard");
@@ -227,7 +226,7 @@ fn a_program_whose_card_is_gone_is_told_so() {
         }
         pcm.ask(snd_pcm_start).unwrap();
         card.end();
-        // As soon as it looks, whatever it waits for.
+        // ALSA detects it at the next look, whatever the program waits for.
         let _ = pcm.wait();
         let answer = match stream {
             SND_PCM_STREAM_PLAYBACK => pcm.write(&[0_i16; 9600], 9600),
@@ -248,12 +247,11 @@ fn a_program_may_have_the_cards_rate_and_channels_and_no_others() {
     }
     let nobody = Handle::open("serve \"nobody\"", SND_PCM_STREAM_PLAYBACK).map(drop);
     assert_eq!(nobody, Err(libc::ENODEV));
-    // The card has a socket for those that play.
+    // The card has a socket for players only.
     let other = Handle::open(&format!("serve \"{}\"", card.name), SND_PCM_STREAM_CAPTURE).map(drop);
     assert_eq!(other, Err(libc::ENODEV));
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 

@@ -1,5 +1,4 @@
-//! `delay` and `drain` speak of the far end's DAC, and the far end's own record says whether they
-//! speak the truth.
+//! `delay` and `drain` refer to the far end's DAC; the far end's own record checks them.
 
 use alsa_sys::{snd_pcm_drain, snd_pcm_prepare, snd_pcm_start};
 use tautline_io::clock::{now, sleep_until};
@@ -12,14 +11,14 @@ use crate::handle::{Asked, Handle};
 use crate::near;
 use crate::{alone, free_udp_ports, heard_as, sound, timed};
 
-/// Frames between impulses, and how many there are.
+/// Frames between impulses, and the number of impulses.
 const GAP: usize = 4800;
 const IMPULSES: usize = 12;
 
-/// Silence for three seconds, in which the far end reports what latency it really keeps.
+/// Silence for 3 s, in which the far end reports its actual latency.
 const REPORTED: usize = 30;
 
-/// An instant and what the PCM says of its delay then: asked until nothing came between.
+/// A time and the PCM's delay at that time; retried until both are close together.
 fn asked(pcm: &Handle) -> (LocalTime, Span) {
     loop {
         let before = now();
@@ -30,14 +29,13 @@ fn asked(pcm: &Handle) -> (LocalTime, Span) {
     }
 }
 
-/// When the next frame is heard, by the PCM's word.
 fn promised(pcm: &Handle) -> LocalTime {
     let (now, delay) = asked(pcm);
     now + delay
 }
 
-/// When impulses were heard less when the delay promised them. At first it promises less than the far
-/// end keeps: only that end's word makes it true.
+/// Actual minus reported playout time of impulses. At first, the PCM reports less than the far
+/// end's latency; only the far end's report corrects it.
 fn heard_less_promised(latency: &str) -> Vec<Span> {
     let _turn = alone();
     let far = Far::listen(Span::from_millis(300));
@@ -60,8 +58,8 @@ fn heard_less_promised(latency: &str) -> Vec<Span> {
     heard.iter().zip(&promises).map(|((meets, _), promise)| *meets - *promise).collect()
 }
 
-/// Plays some sound to its end, all of which is heard: when drain returned, less when the last frame
-/// met the far DAC.
+/// Plays sound to its end. Returns the time from the last frame's arrival at the far DAC to drain's
+/// return.
 fn drained_after(far: Far, pcm: Handle) -> Span {
     let sent = sound(2400, 3);
     pcm.play(&sent);
@@ -74,8 +72,8 @@ fn drained_after(far: Far, pcm: Handle) -> Span {
     returned - heard.last().unwrap().0
 }
 
-/// When drain returned less when the last frame met the far DAC. The far end keeps more than it is
-/// promised, as only its own word tells.
+/// Time from the last frame at the far DAC to drain's return. The far end keeps a higher latency
+/// than announced, known only from its reports.
 fn drained_less_heard() -> Span {
     let far = Far::listen(Span::from_millis(300));
     let pcm = Handle::to_play(far.port, "latency \"200ms\"");
@@ -87,22 +85,20 @@ fn drained_less_heard() -> Span {
     drained_after(far, pcm)
 }
 
-/// Of an application that keeps as little in the buffer as two periods allow.
+/// Period of an application with the minimum of two periods in the buffer.
 const PERIOD: usize = 480;
 const LINK_OFFSET: Span = Span::from_millis(300);
-/// An impulse says by this step which it is.
+/// Amplitude step that identifies an impulse.
 const STEP: i16 = 100;
-/// What the clocks' mapping is wrong by.
 const UNCERTAINTY: Span = Span::from_micros(50);
-/// Blocks from one impulse to the next, and impulses.
+/// Blocks between impulses, and the number of impulses.
 const APART: usize = 10;
 const KNOWN: usize = 50;
 
-/// From when an impulse was written to when it was heard.
 type Way = (Window, Span);
 
-/// What passed from the calls that wrote impulses to these at the far DAC, the link offset taken
-/// off, of an application with two periods of this length.
+/// Delay of impulses from the write call to the far DAC minus the link offset, for an application
+/// with two periods of this length.
 fn added(period: usize) -> Vec<Way> {
     let far = Far::listen(LINK_OFFSET);
     let pcm = Handle::to_play(far.port, "latency \"300ms\"");
@@ -111,7 +107,7 @@ fn added(period: usize) -> Vec<Way> {
     let silence = vec![0; period];
     let (mut written, mut block) = (Vec::new(), 0);
     while written.len() < KNOWN {
-        // Begun anew after each xrun: a host that freezes for longer than the buffer makes some.
+        // Restarts after each xrun, which a host causes by freezing for longer than the buffer.
         pcm.ask(snd_pcm_prepare).unwrap();
         pcm.play(&silence);
         pcm.play(&silence);
@@ -129,13 +125,13 @@ fn added(period: usize) -> Vec<Way> {
             }
         }
     }
-    // An xrun drops what waited.
+    // An xrun drops waiting frames.
     let _ = pcm.ask(snd_pcm_drain);
     drop(pcm);
     beyond_the_link_offset(&far.end().0, &written)
 }
 
-/// How much later than the link offset after these instants their impulses were heard.
+/// Delay of impulses beyond the link offset, from these times.
 fn beyond_the_link_offset(heard: &[Frame], instants: &[LocalTime]) -> Vec<Way> {
     let which = |sample: f32| (sample * 32_768.0 / f32::from(STEP)).round() as usize - 1;
     let way = |(meets, sample): &Frame| {
@@ -145,17 +141,16 @@ fn beyond_the_link_offset(heard: &[Frame], instants: &[LocalTime]) -> Vec<Way> {
     heard.iter().map(way).collect()
 }
 
-/// The same of impulses at the card of `taut send`.
+/// The same delay for impulses at the card of `taut send`.
 fn added_by_taut_send() -> Vec<Way> {
     let far = Far::listen(LINK_OFFSET);
     let impulses = (1..=12).map(|at| f32::from(STEP * at) / 32_768.0).collect();
     let met = near::send(far.port, LINK_OFFSET, impulses);
-    // It has said goodbye, so what is not here does not come.
+    // It has sent a goodbye, so nothing more arrives.
     sleep_until(*met.last().unwrap() + LINK_OFFSET + Span::from_millis(100));
     beyond_the_link_offset(&far.end().0, &met)
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -171,7 +166,6 @@ mod exclusive {
             pcm.play(&[1; PERIOD]);
             assert_eq!(pcm.state(), alsa_sys::SND_PCM_STATE_PREPARED);
             assert!(near(pcm.delay().unwrap(), way + PERIOD as i64), "{:?}", pcm.delay());
-            // It stands still, and so does its delay.
             pcm.ask(snd_pcm_prepare).unwrap();
             assert!(near(pcm.delay().unwrap(), way), "{:?}", pcm.delay());
             let recorder =

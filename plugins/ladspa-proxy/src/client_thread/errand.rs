@@ -1,4 +1,4 @@
-//! What a clerk does for one instance: a stream at one worker, opened, watched, opened anew.
+//! A client thread's task for one instance: open, watch and reopen a stream at one worker.
 
 mod silence;
 
@@ -37,11 +37,11 @@ struct Quiet {
     looked: u64,
 }
 
-/// A worker that is not there is asked again at the next [look](super::LOOK), which this is a little shorter than.
+/// Retry interval for an absent worker, slightly shorter than the [look](super::LOOK) interval.
 pub(super) const AWAY: Span = Span::from_millis(15);
-/// One that refuses has a reason, which does not pass as quickly.
+/// Retry interval after a refusal, whose reason does not pass as quickly.
 const REFUSED: Span = Span::from_secs(1);
-/// A worker that answered nothing for so long and so many runs is asked whether it has the stream.
+/// Time and runs without an answer after which the worker is asked whether the stream exists.
 const UNHEARD: (Span, u64) = (Span::from_millis(30), 3);
 
 impl Quiet {
@@ -79,7 +79,8 @@ impl StreamErrand {
         matches!(self.state, ErrandState::Open { .. })
     }
 
-    /// Does what is due; false when all is done. `is_away` tells the other errands that the worker is absent.
+    /// Does the due work; returns `false` when all is done. `is_away` informs the other errands
+    /// that the worker is absent.
     pub(crate) fn see_to(
         &mut self,
         calls: &mut dyn WorkerCalls,
@@ -126,7 +127,7 @@ impl StreamErrand {
             let (news, runs) = (record.take_news(), (record.answered, record.unanswered));
             (*watch.attendant.standing(), news, runs)
         };
-        // One at a time: there is another look soon.
+        // One per look; the next look is soon.
         if let Some(TwinSpan { frames: (from, until), verdict }) = news {
             let seconds = |frames: u64| frames as f64 / f64::from(self.order.request.rate);
             self.standing.tell(&format!(
@@ -137,7 +138,7 @@ impl StreamErrand {
                 verdict.sentence()
             ));
         }
-        // Once: beside another such sentence it would be said anew at each look.
+        // Only once: alternating with another sentence, it would repeat at each look.
         if standing.counters.crowded > 0 && !core::mem::replace(&mut self.crowded, true) {
             self.standing.say(format!(
                 "blocks that did not come back within {} runs were given up before their turn; choose a shorter delay, \
@@ -165,7 +166,7 @@ impl StreamErrand {
         if let Some(news) = self.silence.look(counts, now) {
             self.standing.log(self.silence_sentence(news));
         }
-        // The host's blocks may be longer than the delay, which was said then.
+        // Blocks longer than the delay were already reported.
         let is_long = standing.delay > 0 && !standing.offline && !self.standing.is_short();
         if self.late.look(LateCounts { answered, unanswered, answers }, now) && is_long {
             self.standing.say(late_sentence(&self.worker, standing.delay));
@@ -198,7 +199,7 @@ impl StreamErrand {
                     self.state = ErrandState::Open { id, quiet };
                     return;
                 }
-                // The host has not run for long: nobody hears it anyway.
+                // The host has not run for long, so no sound is lost.
                 calls.close(id);
                 now + REFUSED
             }
@@ -218,7 +219,7 @@ impl StreamErrand {
 
     fn lost(&self, id: u32, calls: &mut dyn WorkerCalls, is_away: &mut bool) -> Option<Span> {
         match calls.look(id) {
-            // Stopped for a while, or its plugin begins anew: the stream goes on by itself.
+            // Stopped temporarily, or its plugin restarts: the stream continues by itself.
             Alive::Yes | Alive::Unknown => None,
             Alive::No => Some(Span::ZERO),
             Alive::GivenUp(why) => {
@@ -235,7 +236,7 @@ impl StreamErrand {
     }
 
     fn part(&mut self, until: LocalTime) {
-        // Where there is no room, what is attached next takes its place anyway.
+        // Without room, the next attached stream replaces it anyway.
         self.standing.watch().attendant.detach(self.which);
         self.standing.set_open(self.which, false);
         self.state = ErrandState::Apart { until };
@@ -287,7 +288,7 @@ impl LateWatch {
         self.since = Some((now, counts));
         let unanswered = counts.unanswered - before.unanswered;
         let runs = unanswered + counts.answered - before.answered;
-        // A stream that is opened again counts from 0.
+        // A reopened stream counts from 0.
         let answers = counts.answers.saturating_sub(before.answers);
         self.is_told =
             runs >= MIN_RUNS && unanswered * MOST >= runs * (MOST - 1) && answers * 2 >= runs;
@@ -299,8 +300,8 @@ impl LateWatch {
 mod late_tests {
     use super::*;
 
-    /// In which of so many looks it is reported, if of ten runs between two looks these are answered in time, and these
-    /// at any time.
+    /// Looks that report late answers, with ten runs per look, of which `answered` are answered in
+    /// time and `answers` at any time.
     fn told(looks: i64, answered: u64, answers: u64) -> Vec<i64> {
         let (mut watch, mut counts) = (LateWatch::default(), LateCounts::default());
         let is_told = |look: &i64| {

@@ -1,5 +1,3 @@
-//! A worker as it is asked in truth: by HTTP, each call with a limit.
-
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,14 +10,15 @@ use tautline_io::udp::UdpOptions;
 
 use super::{Alive, Opening, OrderBehind, StreamOrder, WorkerCalls};
 
-/// A worker starts a process for a stream, and gives a plugin ten seconds to begin: it is to say itself that it gave
-/// up.
+/// A worker starts a process per stream and gives a plugin 10 s to start; the limit leaves time for
+/// its own error report.
 const OPEN_LIMIT: Duration = Duration::from_secs(12);
 /// An absent host must not delay the next attempt.
 const LOOK_LIMIT: Duration = Duration::from_millis(250);
-/// A host is about to end and waits for it.
+/// The host waits for this when it ends.
 const CLOSE_LIMIT: Duration = Duration::from_millis(150);
-/// Datagrams each second that buffers are laid out for: blocks of 32 frames at 192 kHz, in three parts.
+/// Datagrams per second for which buffers are sized: blocks of 32 frames at 192 kHz, in three
+/// parts.
 const DATAGRAMS_PER_SECOND: u32 = 20_000;
 
 pub(crate) struct HttpCalls {
@@ -49,7 +48,7 @@ impl HttpCalls {
                 Ok(Opening::Opened { id, far })
             }
             Err(not) => {
-                // They would keep their places there.
+                // They would occupy places there.
                 pipeline.close();
                 Err(not)
             }
@@ -101,7 +100,7 @@ impl OpenedPipeline {
         Ok(opened)
     }
 
-    /// What was opened last must be able to send to the one that it feeds.
+    /// Checks that the newest worker can send to the one that it feeds.
     fn check_reach(&self, address: &str, request: &StreamRequest) -> Result<(), Opening> {
         let feeds = request.pipeline.as_ref().and_then(|place| place.feeds.as_ref());
         let (Some(feeds), Some((_, opened))) = (feeds, self.0.last()) else { return Ok(()) };
@@ -156,7 +155,7 @@ fn client(address: &str, limit: Duration) -> Result<WorkerClient, Opening> {
 
 fn close(address: &str, id: u32) {
     if let Ok(client) = client(address, CLOSE_LIMIT) {
-        // A worker that does not hear it finds itself alone.
+        // Otherwise the worker notices the silence itself.
         let _ = client.close(id);
     }
 }
@@ -181,7 +180,7 @@ impl WorkerCalls for HttpCalls {
         opening
     }
 
-    /// A pipeline is as well as the worst of it: what one of it lost, all are opened anew for.
+    /// The worst state in a pipeline counts: if one stream is lost, all are opened again.
     fn look(&mut self, id: u32) -> Alive {
         let mine = look(&self.address, id);
         self.was_away |= matches!(mine, Alive::Away(_));
@@ -217,7 +216,7 @@ fn opening(error: AskError) -> Opening {
     }
 }
 
-/// A worker may say what it likes: the stream must be the one that is laid out here.
+/// Checks that the worker's stream matches the request.
 fn check(stream: &WorkStream, request: &StreamRequest, known: [usize; 4]) -> Result<(), String> {
     let told = [stream.inputs, stream.outputs, stream.controls_in, stream.controls_out];
     if told.iter().zip(known).any(|(told, known)| u32::try_from(known) != Ok(*told)) {

@@ -14,9 +14,9 @@ pub(crate) struct ClientStanding {
     begun: AtomicU64,
     ended: AtomicU64,
     is_over: AtomicBool,
-    /// The first frame that came back otherwise than the plugin made it here, plus one, until that was taken.
+    /// First frame, plus one, that differs from the local plugin's output; 0 after it was taken.
     differs: AtomicU64,
-    /// Frames of a run that are more than the delay, where nobody waits.
+    /// Frames of a run that exceeds the delay without waiting.
     short: AtomicU64,
     watch: Mutex<WorkerWatch>,
     papers: Mutex<Papers>,
@@ -60,11 +60,11 @@ struct WantedWorker {
     opened: u64,
 }
 
-/// In place of a run's frames: they were told. No run has as many.
+/// Marks a reported value; no run has this many frames.
 const TAKEN: u64 = u64::MAX;
-/// Sentences that are kept, so that a worker which comes and goes for days takes no memory.
+/// Maximum number of kept sentences, to bound memory if a worker comes and goes for days.
 const MOST_SAID: usize = 32;
-/// What is among so many of the last sentences is not said again.
+/// A sentence among this many last ones is not repeated.
 const LAST_SAID: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,9 +112,9 @@ impl ClientStanding {
         self.differs.store(frame + 1, Ordering::Relaxed);
     }
 
-    /// A run had so many frames, more than the delay has, and did not wait: its answer cannot have been there.
+    /// Records a run longer than the delay that did not wait, so its answer was always late.
     pub(crate) fn tell_short(&self, frames: u64) {
-        // The first such run says it all.
+        // The first such run suffices.
         let _ = self.short.compare_exchange(0, frames, Ordering::Relaxed, Ordering::Relaxed);
     }
 
@@ -175,7 +175,7 @@ impl ClientStanding {
         is_open(&self.papers())
     }
 
-    /// Waits until open streams are closed at their workers, where they would keep their places.
+    /// Waits until open streams are closed at their workers, where they would occupy places.
     pub(crate) fn await_closed(&self, patience: Duration) {
         self.await_papers(patience, |papers| !papers.workers.iter().any(|worker| worker.is_open));
     }
@@ -185,7 +185,8 @@ impl ClientStanding {
         drop(self.changed.wait_timeout_while(self.papers(), patience, waits));
     }
 
-    /// Reports a sentence unless it was among the last: a worker and a spare may alternate.
+    /// Reports a sentence unless it was among the last ones, since a worker and a spare may
+    /// alternate.
     pub(crate) fn say(&self, sentence: String) {
         let mut papers = self.papers();
         let is_known = papers.said.iter().rev().take(LAST_SAID).any(|said| *said == sentence);

@@ -1,4 +1,4 @@
-//! As what the two devices of an end can be opened, and as what they are.
+//! Settings of an end's two devices: those offered, and the final ones.
 
 use tautline_audio::{DeviceSpec, FileFormat, Wanted, offered, probe};
 use tautline_call::{DeviceChoice, DevicePair};
@@ -11,18 +11,17 @@ use crate::failure::Failure;
 use crate::flags::EndFlags;
 use crate::sound_files::{refuse_to_destroy, refuse_to_loop, refuse_to_overwrite};
 
-/// Rates that are offered where nobody says one, the better first: that which all have, more for who has no other, and
-/// then ever fewer.
+/// Offered rates, the preferred first: the most common one, higher ones for peers without it, then
+/// descending ones.
 const RATES: [u32; 12] = [
     48_000, 96_000, 192_000, 88_200, 176_400, 44_100, 32_000, 24_000, 22_050, 16_000, 11_025, 8_000,
 ];
-/// Channels likewise, of which a card, or whatever stands for one, is asked for these alone: of more than people hear by
-/// it, some would not be heard.
+/// Channel counts requested from a card, preferred first. With more channels than the listener
+/// hears, some sound would be missing.
 const CARD_CHANNELS: [u32; 2] = [2, 1];
-/// What is no card has all that there are in a list.
+/// Channel counts for devices other than cards.
 const CHANNELS: [u32; 16] = [2, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 
-/// As the flags ask for them.
 pub(in crate::cmd) fn devices(
     flags: &EndFlags,
     input: &DeviceSpec,
@@ -32,7 +31,7 @@ pub(in crate::cmd) fn devices(
     settled_for(flags, (input, output), file.as_ref())
 }
 
-/// Refuses what would destroy a file: what is in the one that is read, if one is.
+/// Rejects combinations that would destroy a file; returns the format of the input file, if any.
 fn looked_at(
     flags: &EndFlags,
     input: &DeviceSpec,
@@ -59,7 +58,7 @@ fn settled_for(
     Ok(DevicePair { capture, playback })
 }
 
-/// As the flags leave it open: the devices are asked what they can. None is opened for longer than that takes.
+/// Device settings that the flags leave open. Opens each device only to query it.
 pub(in crate::cmd) fn device_choice(
     flags: &EndFlags,
     input: &DeviceSpec,
@@ -86,17 +85,17 @@ pub(in crate::cmd) fn device_choice(
     };
     let mut both = capture.iter().filter_map(of).filter(is_as_said);
     match both.next() {
-        // What a device takes of a latency is said once, for whatever is agreed on.
+        // The latency share of a device is announced once, for whichever settings are agreed.
         Some(first) => {
             let others = both.filter(|one| one.takes_no_more_than(&first)).collect();
             Ok(DeviceChoice { first, others })
         }
-        // Why, is said of what is usual.
+        // The default settings report the reason.
         None => usual(),
     }
 }
 
-/// All that is asked of the devices, the better first: periods last as long at any rate as at that of the first.
+/// All requested settings, preferred first. Periods have the same duration at every rate.
 fn all_wanted(flags: &EndFlags, are_real: bool) -> Vec<Settings> {
     let first = device_settings(&flags.timing, flags.rate, flags.channels, None);
     let rates = match flags.rate {
@@ -110,7 +109,7 @@ fn all_wanted(flags: &EndFlags, are_real: bool) -> Vec<Settings> {
     };
     let at = |rate: Rate| {
         let frames = first.period.count() * i64::from(rate.hertz());
-        // What cancels echo takes an even number.
+        // Echo cancellation needs an even number.
         let period = frames / i64::from(first.rate.hertz());
         let period = Frames::new(if period > 1 { period & !1 } else { 1 });
         Settings { rate, period, ..first }
@@ -168,7 +167,7 @@ mod tests {
         assert!(counts(&said).len() > 1);
         let said = choice("--channels 1", ["tone:440", "null:"]);
         assert_eq!((hertz(&said).len(), counts(&said)), (12, vec![1]));
-        // The other end of a cable runs as it was begun.
+        // The other end of a cable keeps its initial settings.
         let cable = choice("", ["virtual:?cable=choice", "null:"]);
         assert_eq!((hertz(&cable), counts(&cable)), (vec![48_000], vec![2]));
     }
@@ -194,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_would_take_longer_of_a_latency_than_the_best_does_is_not_offered() {
-        // Its period is of so many frames at any rate.
+        // A period of fixed frames at any rate.
         let card = choice("", ["tone:440", "virtual:?period=120"]);
         assert_eq!(hertz(&card), [48_000, 96_000, 192_000, 88_200, 176_400]);
     }

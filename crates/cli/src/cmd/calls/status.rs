@@ -1,4 +1,4 @@
-//! How calls stand, on the terminal while they sound.
+//! Status of calls on the terminal.
 
 use tautline_call::{CallView, Standing};
 use tautline_io::terminal::is_in_front;
@@ -9,14 +9,12 @@ use crate::cmd::top::messages::{clean, coding, latencies, loss, meters, nanos};
 use crate::screen::{Answers, StatusLines};
 use crate::voice::Voice;
 
-/// Lines about calls, and what keys do.
 pub(in crate::cmd) struct CallStatus {
     lines: StatusLines,
     keys: Option<&'static str>,
 }
 
 impl CallStatus {
-    /// Where somebody looks: there is a terminal.
     pub(in crate::cmd) fn on_terminal(voice: Voice) -> Self {
         Self { lines: StatusLines::new(voice.target()), keys: None }
     }
@@ -25,23 +23,20 @@ impl CallStatus {
         self.lines.are_seen()
     }
 
-    /// Keys are taken from now on: what they do.
     pub(in crate::cmd) const fn with_keys(&mut self, keys: &'static str) {
         self.keys = Some(keys);
     }
 
-    /// For answers to what was asked.
     pub(in crate::cmd) fn answers(&self) -> Answers {
         self.lines.answers()
     }
 
-    /// Takes what is drawn away, for good.
     pub(in crate::cmd) fn end(&mut self) {
         self.lines.end();
     }
 
-    /// Draws how it stands by now: these lines, and what the keys do. Without any, and over the shell of a terminal that
-    /// this program was put aside in, nothing is drawn.
+    /// Draws these lines and the keys. Draws nothing without lines, or while a shell has the
+    /// terminal (job control).
     pub(in crate::cmd) fn show(&mut self, mut lines: Vec<String>) {
         if !self.are_seen() {
             return;
@@ -56,8 +51,9 @@ impl CallStatus {
     }
 }
 
-/// How one call stands, which is nothing before it sounds; `microphone` is a word. The peer is named if there are `several`
-/// calls. Lines for what is sent, and for what is heard: what matters most comes first, as terminals cut them.
+/// Status of one call, empty before it has sound. `microphone` is a word. The peer is named if
+/// there are `several` calls. Lines for sent and received sound start with the most important
+/// figures, as terminals cut them.
 pub(in crate::cmd) fn page(view: &CallView<'_>, several: bool, microphone: &str) -> Vec<String> {
     let name = several.then(|| clean(view.peer));
     let path = match view.standing {
@@ -89,7 +85,6 @@ pub(in crate::cmd) fn page(view: &CallView<'_>, several: bool, microphone: &str)
     name.into_iter().chain(lines.iter().map(|line| clean(line))).collect()
 }
 
-/// Where the latency goes, in the order of travel.
 fn stages(stream: &StreamSnapshot) -> String {
     let stage = |stage: &StageLength| format!("{} {}", stage.name, Nanos(stage.ns));
     format!("stages: {}", stream.stages.iter().map(stage).collect::<Vec<_>>().join(", "))

@@ -1,4 +1,4 @@
-//! Calls through `ssh`, where no other port of the called machine is open.
+//! Calls through `ssh`, for machines with no other open port.
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
@@ -10,7 +10,6 @@ use tautline_proto::device::Stop;
 
 use crate::failure::Failure;
 
-/// Between two starts of `ssh`, once it ended by itself.
 const RESTART_AFTER: Duration = Duration::from_secs(2);
 
 /// A TCP port of 127.0.0.1 that `ssh` forwards to `taut serve` on another machine.
@@ -22,8 +21,8 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
-    /// Starts `ssh`, and waits until it forwards: users may have to type a password first. Returns the local port, too;
-    /// `None` if `stop` was requested meanwhile.
+    /// Starts `ssh`, and waits until it forwards; the user may have to type a password. Also
+    /// returns the local port; `None` if `stop` is requested meanwhile.
     pub(crate) fn open(
         destination: &str,
         port: u16,
@@ -32,20 +31,19 @@ impl Tunnel {
         let failed = |error: std::io::Error| {
             Failure::open(format!("ssh:{destination}: {error}\nhint: install an SSH client"))
         };
-        // Free now. If another program takes it meanwhile, ssh refuses to start.
+        // A free port. If another program takes it meanwhile, ssh refuses to start.
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|free| free.local_addr());
         let local = free.map_err(failed)?.port();
         let forward = format!("127.0.0.1:{local}:127.0.0.1:{port}");
         let mut ssh = start(destination, &forward, &[]).map_err(failed)?;
         let stdout = ssh.stdout.take();
-        // From here on it is ended when this is dropped.
         let tunnel =
             Self { destination: destination.to_owned(), forward, ssh, started: Instant::now() };
         let (tell, told) = channel();
         std::thread::spawn(move || {
             let mut line = String::new();
             let read = stdout.map(|stdout| BufReader::new(stdout).read_line(&mut line));
-            // Nobody listens any more where the user has pressed Ctrl-C.
+            // Fails if the user has pressed Ctrl-C.
             let _ = tell.send(read.is_some() && !line.is_empty());
         });
         loop {
@@ -63,8 +61,8 @@ impl Tunnel {
         }
     }
 
-    /// Starts `ssh` again if it ended, as it does when the network goes away. It asks for no password then: keys of the
-    /// terminal are for the call. To be called now and then.
+    /// Restarts `ssh` after it ended, for example because the network failed. It then requests no
+    /// password, as the keys of the terminal control the call. Call this regularly.
     pub(crate) fn turn(&mut self) {
         let ended = matches!(self.ssh.try_wait(), Ok(Some(_)));
         if ended && self.started.elapsed() >= RESTART_AFTER {
@@ -78,17 +76,17 @@ impl Tunnel {
 
 impl Drop for Tunnel {
     fn drop(&mut self) {
-        // Fails where it has ended already.
         let _ = self.ssh.kill();
         let _ = self.ssh.wait();
     }
 }
 
-/// `ssh` prints a line once it forwards. The Ctrl-C of a terminal reaches it as well, and must not end it before the
-/// call has said goodbye: OpenSSH keeps ignoring SIGINT where it is ignored at the start.
+/// Starts `ssh`, which prints a line once it forwards. A Ctrl-C on the terminal also reaches it,
+/// but must not end it before the call's goodbye: OpenSSH keeps ignoring SIGINT if it was ignored
+/// at the start.
 fn start(destination: &str, forward: &str, more: &[&str]) -> std::io::Result<Child> {
     let options = [
-        // A connection that is shared with other sessions would forward after this one ended.
+        // A connection shared with other sessions would forward after this one ended.
         "ControlPath=none",
         "ExitOnForwardFailure=yes",
         "ServerAliveInterval=5",

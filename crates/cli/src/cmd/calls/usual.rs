@@ -1,4 +1,4 @@
-//! The devices of a call for which none are named, or one alone.
+//! Default devices of a call.
 
 use tautline_audio::{DeviceSpec, UsualDevice, UsualDevices};
 use tautline_proto::device::{Direction, Directions};
@@ -6,8 +6,8 @@ use tautline_proto::device::{Direction, Directions};
 use crate::failure::Failure;
 use crate::flags::CallFlags;
 
-/// Has `input` and `output` of the flags be the devices that are named, or else the usual ones of this machine, which is
-/// told in a line.
+/// Fills in `input` and `output` with this machine's default devices, unless the user names them,
+/// and reports the choice.
 pub(in crate::cmd) fn choose_devices(flags: &mut CallFlags) -> Result<(), Failure> {
     let named = [flags.named_input.take(), flags.named_output.take()];
     let missing = match &named {
@@ -24,8 +24,8 @@ pub(in crate::cmd) fn choose_devices(flags: &mut CallFlags) -> Result<(), Failur
     Ok(())
 }
 
-/// The devices, of those that are named and of the usual ones; and what there is to tell of it. Without a microphone
-/// silence is sent, as whoever has none may want to hear; without a loudspeaker there is no call.
+/// Chooses between named and default devices; returns the text to report. Without a microphone,
+/// silence is sent, as the user may only want to listen. Without a loudspeaker there is no call.
 fn choose(
     [named_input, named_output]: [Option<DeviceSpec>; 2],
     [usual_input, usual_output]: [Option<UsualDevice>; 2],
@@ -61,7 +61,6 @@ fn choose(
     Ok(([input, output], told))
 }
 
-/// What was looked for.
 const NO_LOUDSPEAKER: &str = if cfg!(feature = "pipewire") {
     "nothing plays here: there is no loudspeaker of PipeWire or JACK, nor, where neither answers, alsa:default"
 } else {
@@ -107,7 +106,7 @@ mod tests {
             let told = told.unwrap();
             assert!(chosen[1].is_same(&plays.spec()), "{chosen:?}");
             snapshot!(told);
-            // Silence is no microphone whose echo is to be taken out.
+            // Silence needs no echo cancellation.
             assert_eq!(chosen[0].is_real(), input.is_some(), "{chosen:?}");
             match input {
                 Some(hears) => {

@@ -1,4 +1,4 @@
-//! What is in this machine's folders of plugins, and which of those that somebody named are not there.
+//! Plugins in this machine's folders, and configured folders that are missing.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,6 @@ use tautline_host::scan::{PATIENCE, folders, missing, scan};
 use super::known::listed_words;
 use crate::failure::Failure;
 
-/// What this machine offers, asked by children of this program.
 pub(in crate::cmd) fn offers(
     program: &ChildProgram,
     chains: Option<&Path>,
@@ -24,7 +23,7 @@ pub(in crate::cmd) fn offers(
     PluginOffers::new(&found, chains.as_ref()).map_err(refused)
 }
 
-/// What to say of those in `LADSPA_PATH`: plugins that nobody finds look like plugins that there are not.
+/// Warns about missing folders in `LADSPA_PATH`, which would look like missing plugins.
 pub(in crate::cmd) fn missing_folders() -> Option<String> {
     sentence(&missing())
 }

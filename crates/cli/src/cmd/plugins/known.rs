@@ -1,24 +1,23 @@
-//! Who is meant: the workers that are kept, as people name them.
+//! Saved workers, and the words by which users name them.
 
 use serde_json::Value;
 use tautline_api::client::WorkerAddress;
 use tautline_engine::monitor::shell::shell_line;
 
-/// A worker that is kept, or is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeptWorker {
-    /// `[NAME=]HOST:PORT`: no two that are kept have the same.
+    /// `[NAME=]HOST:PORT`, unique among saved workers.
     pub(super) address: String,
-    /// By which its plugins are told from others'.
+    /// Name that distinguishes its plugins from other workers'.
     pub(super) name: String,
-    /// Its address without a name; none if the file has another's words there.
+    /// Address without the name; `None` if the file contains no valid address.
     place: Option<WorkerAddress>,
-    /// Whether somebody gave the name. One that nobody gave is the host's, which may have several workers.
+    /// Whether the user gave the name. Otherwise it is the host's name, and the host may have
+    /// several workers.
     is_named: bool,
 }
 
 impl KeptWorker {
-    /// Whom the command line or `tautline.toml` names.
     pub(super) fn of(worker: &WorkerAddress) -> Self {
         Self {
             address: worker.to_string(),
@@ -28,7 +27,6 @@ impl KeptWorker {
         }
     }
 
-    /// Whom the file has.
     pub(super) fn kept(worker: &Value) -> Self {
         let text = |key: &str| worker[key].as_str().unwrap_or_default().to_owned();
         let (address, name) = (text("address"), text("name"));
@@ -42,13 +40,14 @@ impl KeptWorker {
         self.place.as_ref().map_or_else(|| self.address.clone(), WorkerAddress::to_string)
     }
 
-    /// Whether one takes the other's place: a name that somebody gave stands for one worker, wherever that is.
+    /// Whether one replaces the other: a name given by the user belongs to one worker, wherever it
+    /// runs.
     pub(super) fn is_one_with(&self, other: &Self) -> bool {
         let share_a_name = self.name == other.name && (self.is_named || other.is_named);
         self.address == other.address || share_a_name
     }
 
-    /// Whether `word` names it: by name, by host, or both, with or without the port.
+    /// Whether `word` is its name, host or both, with or without the port.
     fn is_called(&self, word: &str) -> bool {
         let is_place = |word: &str| {
             self.place.as_ref().is_some_and(|place| {
@@ -61,8 +60,7 @@ impl KeptWorker {
     }
 }
 
-/// The workers of `kept` that `word` may name. Who writes an address as it is kept means that one, whatever
-/// else is there.
+/// Workers of `kept` that `word` may mean. A full saved address means only that worker.
 pub(super) fn meant<'a>(kept: &'a [KeptWorker], word: &str) -> Vec<&'a KeptWorker> {
     let exactly: Vec<_> = kept.iter().filter(|worker| worker.address == word).collect();
     match exactly.is_empty() {
@@ -71,7 +69,7 @@ pub(super) fn meant<'a>(kept: &'a [KeptWorker], word: &str) -> Vec<&'a KeptWorke
     }
 }
 
-/// The shortest word that names it alone: its name, or its address where that could be another's.
+/// Shortest unambiguous word: the name, or the address if the name is not unique.
 pub(super) fn word_for<'a>(kept: &[KeptWorker], worker: &'a KeptWorker) -> &'a str {
     match meant(kept, &worker.name).len() {
         1 => &worker.name,
@@ -79,13 +77,11 @@ pub(super) fn word_for<'a>(kept: &[KeptWorker], worker: &'a KeptWorker) -> &'a s
     }
 }
 
-/// What to write to forget one of these, as a shell takes it.
 pub(super) fn ways_to_forget<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let way = |word: &str| shell_line(["--forget", word].into_iter().map(str::to_owned));
     words.map(way).collect::<Vec<_>>().join(" or ")
 }
 
-/// `a`, `a and b`, `a, b and c`.
 pub(super) fn listed_words(words: &[String]) -> String {
     match words {
         [] => String::new(),
@@ -106,7 +102,7 @@ mod tests {
     fn a_name_that_somebody_gave_stands_for_one_worker_and_that_of_a_host_for_all_there() {
         let is_one = |one: &str, other: &str| known(one).is_one_with(&known(other));
         assert!(is_one("studio=10.0.0.2", "studio=10.0.0.3:9000"));
-        // By a name that the network knows, and later by one's own.
+        // First with a name from the network, later with the user's name.
         assert!(is_one("studio", "studio=10.0.0.3") && is_one("studio=10.0.0.3", "studio"));
         assert!(is_one("studio:1", "studio:1"));
         assert!(!is_one("studio:1", "studio:2"));

@@ -46,11 +46,10 @@ pub(super) fn show(report: PlainKind) -> Result<(), Failure> {
     answer(report, &page(&all), json)
 }
 
-/// Each label alone on its line, where it can be copied.
+/// Each label has its own line, for copying.
 fn page(all: &[SavedPlugin]) -> String {
     let entry = |saved: &SavedPlugin| {
         let SavedPlugin { label, host, address, plugin, .. } = saved;
-        // Of a pipeline there are several addresses.
         let place = match saved.stages.is_empty() {
             true => format!("{host}, at {address}"),
             false => host.clone(),

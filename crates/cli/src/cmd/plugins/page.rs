@@ -1,5 +1,3 @@
-//! The list as people read it.
-
 use tautline_api::v1::{Plugin, PluginPort};
 use tautline_host::ladspa::abi::{AUDIO, CONTROL, INPUT, OUTPUT};
 use tautline_host::scan::Skipped;
@@ -7,7 +5,7 @@ use tautline_host::scan::Skipped;
 use super::ListedWorker;
 use crate::columns::wrapped;
 
-/// An id alone on its line where it can be copied, and below it what it is.
+/// Each id has its own line, for copying, followed by its description.
 pub(super) fn page(workers: &[ListedWorker], skipped: &[Skipped]) -> String {
     let mut page = String::new();
     for ListedWorker { address, name, catalogue } in workers {
@@ -65,7 +63,6 @@ mod tests {
     use crate::columns::COLUMNS;
     use crate::help;
 
-    /// The names of JSON once each.
     fn one_port(worker: &ListedWorker) -> ListedWorker {
         let mut one = worker.clone();
         one.catalogue.plugins[0].ports.truncate(1);

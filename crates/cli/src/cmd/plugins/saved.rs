@@ -1,4 +1,4 @@
-//! What is kept for `tautline.so`, which asks no network when a host looks for plugins.
+//! Saved plugins for `tautline.so`, which uses no network when a host scans plugins.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -12,21 +12,20 @@ use super::ListedWorker;
 use super::known::{KeptWorker, listed_words, meant, ways_to_forget, word_for};
 use crate::failure::Failure;
 
-/// Of the file: `tautline.so` reads no other.
+/// File version, the only one that `tautline.so` reads.
 const VERSION: u32 = 1;
 
-/// How it stands when something was kept.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct KeptNow {
-    /// Of each name that stands for another worker now, a sentence.
+    /// Sentences about names that now belong to another worker.
     moved: Vec<String>,
-    /// What the others are called of whom something is kept, in the file's order.
+    /// Names of other saved workers, in the file's order.
     others: Vec<String>,
-    /// Plugins that are kept now, of whomever.
     in_all: usize,
 }
 
-/// Keeps what these workers have, in place of what they had; what is kept of others stays. What to say of it.
+/// Saves these workers' plugins, replacing their previous ones and keeping other workers'. Returns
+/// the text to report.
 pub(super) fn keep(workers: &[ListedWorker]) -> Result<Vec<String>, Failure> {
     let path = known_place()?;
     let KeptNow { moved: mut sentences, others, in_all } = keep_at(&path, workers)?;
@@ -40,7 +39,6 @@ pub(super) fn keep(workers: &[ListedWorker]) -> Result<Vec<String>, Failure> {
     Ok(sentences)
 }
 
-/// Nobody could tell which of two workers is to be kept under a name.
 pub(super) fn check_names(asked: &[WorkerAddress]) -> Result<(), Failure> {
     let asked: Vec<_> = asked.iter().map(KeptWorker::of).collect();
     for (before, worker) in asked.iter().enumerate() {
@@ -56,7 +54,7 @@ pub(super) fn check_names(asked: &[WorkerAddress]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Keeps no more what these workers had, by their names or addresses. What to say of it.
+/// Removes these workers' plugins, by name or address. Returns the text to report.
 pub(super) fn forget(words: &[String]) -> Result<String, Failure> {
     let path = known_place()?;
     let gone = change_at(&path, |kept| without(kept, words))?;
@@ -78,7 +76,6 @@ fn keep_at(path: &Path, workers: &[ListedWorker]) -> Result<KeptNow, Failure> {
     })
 }
 
-/// Makes another file of what was kept, and says what `change` says of it.
 fn change_at<T>(
     path: &Path,
     change: impl FnOnce(Vec<Value>) -> Result<(Vec<Value>, T), Failure>,
@@ -98,7 +95,8 @@ fn change_at<T>(
     Ok(said)
 }
 
-/// What is kept but for these, and who they are; one that is not there, or could be another, is a mistake.
+/// Removes workers; returns the rest and the removed addresses. An unknown or ambiguous word is an
+/// error.
 fn without(mut kept: Vec<Value>, words: &[String]) -> Result<(Vec<Value>, Vec<String>), Failure> {
     let known: Vec<_> = kept.iter().map(KeptWorker::kept).collect();
     if known.is_empty() {
@@ -117,7 +115,7 @@ fn without(mut kept: Vec<Value>, words: &[String]) -> Result<(Vec<Value>, Vec<St
             [one] if gone.contains(&one.address) => {}
             [one] => gone.push(one.address.clone()),
             several => {
-                // By their addresses, as those are what tells them apart.
+                // Only their addresses distinguish them.
                 let ways = ways_to_forget(several.iter().map(|one| &*one.address));
                 let why =
                     format!("{word:?} could be one of {} workers; write {ways}", several.len());
@@ -129,17 +127,17 @@ fn without(mut kept: Vec<Value>, words: &[String]) -> Result<(Vec<Value>, Vec<St
     Ok((kept, gone))
 }
 
-/// Whoever keeps something there waits until this is dropped: what another kept meanwhile is not lost.
+/// Locks the file until dropped, so that concurrent changes are not lost.
 fn hold(path: &Path) -> io::Result<fs::File> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder)?;
-    // The folder and not the file: that is another each time.
+    // Locks the folder, since each change replaces the file.
     let folder = fs::File::open(folder)?;
     folder.lock()?;
     Ok(folder)
 }
 
-/// The workers that a file has; what cannot be read is made anew.
+/// Workers in the file; none if it is unreadable.
 fn kept(text: &[u8]) -> Vec<Value> {
     let file: Option<Value> = serde_json::from_slice(text).ok();
     let is_ours = |file: &Value| file.get("version") == Some(&VERSION.into());
@@ -148,7 +146,8 @@ fn kept(text: &[u8]) -> Vec<Value> {
     workers.and_then(|workers| workers.as_array().cloned()).unwrap_or_default()
 }
 
-/// Each worker where it stood, so that hosts find plugins in the order that they had; a new one last.
+/// Replaces workers in place, so that hosts find plugins in the same order; adds new ones at the
+/// end.
 fn joined(
     mut kept: Vec<Value>,
     workers: &[ListedWorker],
@@ -179,7 +178,7 @@ fn joined(
     Ok((kept, now))
 }
 
-/// Whoever reads meanwhile sees the old one whole or the new one whole.
+/// Replaces the file atomically for readers.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension(format!("new-{}", std::process::id()));
     let write = || {
@@ -189,7 +188,6 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         fs::rename(&new, path)
     };
     write().inspect_err(|_| {
-        // Nothing is left beside.
         let _ = fs::remove_file(&new);
     })
 }

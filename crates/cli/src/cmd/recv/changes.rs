@@ -1,4 +1,4 @@
-//! What a line on standard input may change of `taut recv`.
+//! Changes to `taut recv` via standard input.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::cmd::resolve;
 use crate::control::nothing;
 use crate::flags::{Recv, latency, parse};
 
-/// What is played and on what device, once that is known; another sender may change it.
+/// Current format and device, once known; another sender may change them.
 #[derive(Clone, Default)]
 pub(crate) struct PlayedFormat(Arc<Mutex<Option<(StreamFormat, Settings)>>>);
 
@@ -27,14 +27,12 @@ impl PlayedFormat {
     }
 }
 
-/// Reads lines, knowing how the run was started.
 pub(crate) struct RecvLines {
     pub(crate) flags: Recv,
     pub(crate) shape: PlayedFormat,
 }
 
 impl RecvLines {
-    /// The change that `verb`, with `rest` behind it, asks for.
     pub(crate) fn read(&self, verb: &str, rest: &str) -> Result<RecvChange, String> {
         match verb {
             "latency" => {
@@ -91,7 +89,7 @@ fn wanted(text: &str) -> Result<LatencyRule, String> {
     latency(text).map_err(|error| format!("{error}, or promised"))
 }
 
-/// The number of a stream, if one comes first, and what follows it.
+/// Splits an optional leading stream number from the rest.
 fn numbered(rest: &str) -> Result<(Option<usize>, &str), String> {
     match rest.split_once(char::is_whitespace) {
         Some((first, value)) if first.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -101,7 +99,7 @@ fn numbered(rest: &str) -> Result<(Option<usize>, &str), String> {
     }
 }
 
-/// The number of a stream, counted from 1 in the order of `--from`; nothing is all of them.
+/// Parses a stream number, counted from 1 in the order of `--from`; empty means all streams.
 fn number(text: &str) -> Result<Option<usize>, String> {
     match text {
         "" => Ok(None),

@@ -1,4 +1,4 @@
-//! What `taut recv` plays on what: the stream's format, the device and the channels between.
+//! Playout settings of `taut recv`: stream format, device and channel map.
 
 use tautline_audio::{ChannelsOffered, DeviceSpec};
 use tautline_dsp::format::SampleFormat;
@@ -15,16 +15,14 @@ use crate::cmd::{device_settings, settled};
 use crate::failure::Failure;
 use crate::flags::{Recv, StreamFlags};
 
-/// How a stream is played.
 pub(super) struct PlayoutSetup {
     pub(super) format: StreamFormat,
     pub(super) device: Settings,
-    /// From the channels of the one to those of the other.
     pub(super) map: ChannelMap,
 }
 
-/// Whether it is settled what the stream is before a sender is heard: it was described, or said
-/// here. Who names a coding speaks of a sender that announces nothing, and wants the usual rest.
+/// Whether the format is known before any packet, from a description or the options. `--format`
+/// implies a sender without announcement, and defaults for the rest.
 pub(super) fn knows_shape(flags: &Recv, from: &[HeardAddress<'_>]) -> bool {
     shape_is_said(flags) || from.iter().any(|from| from.resolved.description.is_some())
 }
@@ -36,7 +34,6 @@ fn shape_is_said(flags: &Recv) -> bool {
         || stream.payload_type.is_some()
 }
 
-/// What the sender says, against what was said here of a part of it.
 pub(super) fn check_told(flags: &Recv, theirs: &StreamFormat) -> Result<(), Failure> {
     let StreamFlags { rate, channels, .. } = flags.stream;
     let (option, told, has) = match (rate, channels) {
@@ -57,8 +54,8 @@ pub(super) fn check_told(flags: &Recv, theirs: &StreamFormat) -> Result<(), Fail
     )))
 }
 
-/// Whether the device that plays has too few channels, or too many: how many it could have instead,
-/// and the map that brings the sound onto them.
+/// Returns `None` if the device supports the channels; else the nearest supported number, and an
+/// error that suggests a map for it.
 fn fitting(
     output: &DeviceSpec,
     map: &ChannelMap,
@@ -86,7 +83,7 @@ fn fitting(
     Some((Channels::new(fits).ok(), refusal))
 }
 
-/// What channel `to` of the device takes: what the map says, one voice everywhere, else nothing.
+/// Map entry for device channel `to`: the map's channel, mono everywhere, or else nothing.
 fn entry(map: &ChannelMap, carried: Channels, to: usize) -> String {
     match map.source_of(to) {
         Some(from) => (from + 1).to_string(),
@@ -95,7 +92,6 @@ fn entry(map: &ChannelMap, carried: Channels, to: usize) -> String {
     }
 }
 
-/// How it is played, as far as that is known before a sender is `announced`.
 pub(super) fn layout(
     flags: &Recv,
     described: Option<&Description>,
@@ -111,7 +107,6 @@ pub(super) fn layout(
         Some(map) => map.clone(),
         None => ChannelMap::identity(carried.count()),
     };
-    // Nobody has said yet how many there are.
     let unknown = channels.is_none() && !shape_is_said(flags);
     if !unknown {
         map.check(carried.count()).map_err(|error| Failure::usage(error.to_string()))?;
@@ -126,14 +121,14 @@ pub(super) fn layout(
     ) {
         Ok(device) => device,
         Err(failure) => match fitting(&flags.output, &map, carried) {
-            // Whoever comes may have as many as the device.
+            // The sender may have the device's number of channels.
             Some((Some(fits), _)) if unknown => settled(
                 &flags.output,
                 Direction::Playback,
                 Settings { channels: fits, ..wanted },
                 rate,
             )?,
-            // One channel is played on all that the device has.
+            // Mono is played on all channels of the device.
             Some((Some(fits), _)) if carried == Channels::MONO && flags.sound.map.is_none() => {
                 map = ChannelMap::spread(fits.count());
                 let spread = Settings { channels: fits, ..wanted };
@@ -170,13 +165,12 @@ pub(super) fn layout(
     Ok(PlayoutSetup { format, device, map })
 }
 
-/// A coding as its receiver knows it: whatever Opus is tuned for, it is read by one decoder.
+/// The coding for a receiver: one decoder reads every tuning of Opus.
 fn heard_as(coding: Coding) -> Coding {
     let payload_type = coding.row().payload_type;
     Coding::find(|row| row.payload_type == payload_type).unwrap_or(coding)
 }
 
-/// Refuses a device that has other channels than are to be played on it.
 pub(super) fn check_fits(output: &DeviceSpec, layout: &PlayoutSetup) -> Result<(), Failure> {
     let PlayoutSetup { format, device, map } = layout;
     if map.outputs() == device.channels.count() {

@@ -1,4 +1,4 @@
-//! What `taut recv` lays out for each stream it hears: sockets, format, latency.
+//! Sockets, format and latency of each stream that `taut recv` receives.
 
 use tautline_audio::DeviceSpec;
 use tautline_engine::plan::address::{Address, EthernetPlace, Resolved};
@@ -25,15 +25,14 @@ use crate::flags::Recv;
 use crate::messages::counted;
 use crate::sealing::StreamKey;
 
-/// Where a stream is heard: an address, and what it stands for.
 pub(super) struct HeardAddress<'a> {
     pub(super) address: &'a Address,
     pub(super) resolved: Resolved,
-    /// Its first packets, if they were read to learn what it is.
+    /// First packets, if they were read to determine the format.
     pub(super) begun: Option<ToBePlayed>,
 }
 
-/// All streams of one device have its rate and channels.
+/// All streams of one device must have its rate and channels.
 pub(super) fn check_alike(
     HeardAddress { address, resolved, .. }: &HeardAddress<'_>,
     format: &StreamFormat,
@@ -66,7 +65,7 @@ pub(super) fn stream(
     let codings = match (flags.stream.payload_type, flags.stream.format) {
         (Some(_), _) => Codings::Exactly,
         (None, Some(_)) => Codings::Any,
-        // What packets prove goes before what their payload types mean by convention.
+        // Proven formats take precedence over conventional payload types.
         (None, None) if proven => Codings::Any,
         (None, None) => Codings::ByConvention,
     };
@@ -101,17 +100,17 @@ pub(super) fn stream(
     })
 }
 
-/// The device's thread below which a wire thread is to read, if one is.
+/// Scheduler of the device's thread, if a wire thread should read below it.
 pub(super) const fn wire_thread(flags: &Recv, from: &Address) -> Option<Scheduler> {
     match flags.io_thread {
         LinkKind::Threaded => Some(flags.timing.scheduler),
-        // Nothing stamps what comes by a connection but whoever reads it: at once, and not once in a period.
+        // TCP has no kernel timestamps, so a thread must read at once instead of once per period.
         LinkKind::Auto if from.is_by_tcp() => Some(flags.timing.scheduler),
         LinkKind::Auto | LinkKind::Direct => None,
     }
 }
 
-/// A clock is told of against TAI, and so is when the packets of AVTP are presented: of others nobody knows.
+/// A followed clock refers to TAI, like AVTP's presentation times; other streams do not.
 pub(super) fn check_clock(flags: &Recv) -> Result<(), Failure> {
     let other = |from: &&Address| !matches!(from.form(), WireForm::Avtp(_));
     match flags.from.iter().find(other) {
@@ -122,7 +121,7 @@ pub(super) fn check_clock(flags: &Recv) -> Result<(), Failure> {
     }
 }
 
-/// Who sends by Ethernet alone says no goodbye: whoever waits for one would never have heard all of it.
+/// AVTP via Ethernet has no goodbye, so `--exit-on-bye` would wait forever.
 pub(super) fn check_goodbye(flags: &Recv, from: &Address) -> Result<(), Failure> {
     if !flags.exit_on_bye || from.form() != WireForm::Avtp(Encapsulation::Ethernet) {
         return Ok(());
@@ -133,7 +132,8 @@ pub(super) fn check_goodbye(flags: &Recv, from: &Address) -> Result<(), Failure>
     )))
 }
 
-/// Says of an address of Ethernet that it is another machine's: a network brings nothing of that here unless it mirrors.
+/// Warns if an Ethernet address belongs to another machine: without mirroring, the network delivers
+/// nothing of it here.
 pub(super) fn tell_of_others(flags: &Recv, from: &[HeardAddress<'_>]) {
     for HeardAddress { address, resolved, .. } in from {
         let Some(EthernetPlace { interface, address: asked, .. }) = resolved.ethernet() else {
@@ -150,12 +150,12 @@ pub(super) fn tell_of_others(flags: &Recv, from: &[HeardAddress<'_>]) {
     }
 }
 
-/// The lowest bit of the first byte says so (IEEE 802 §8.2.2).
+/// Group bit: the lowest bit of the first byte (IEEE 802 §8.2.2).
 const fn is_group(address: &[u8; 6]) -> bool {
     address[0] & 1 == 1
 }
 
-/// The clock that is to be followed, if one is: by a socket of its own, or by that of the stream whose address it has.
+/// Plan for the followed clock: its own socket, or that of a stream with the same address.
 pub(super) fn clock(
     flags: &Recv,
     from: &[HeardAddress<'_>],
@@ -167,8 +167,8 @@ pub(super) fn clock(
     Ok(follow((address, &resolved), &places, streams)?)
 }
 
-/// The latency chosen, promised, or the usual one, where it is to follow the packets to begin with:
-/// but never less than can work here.
+/// The chosen, announced or default latency, also as the initial value of an adaptive one; at least
+/// the possible minimum.
 pub(super) fn latency(
     flags: &Recv,
     promised: Option<Span>,

@@ -1,4 +1,4 @@
-//! What a line on standard input may change of `taut send`.
+//! Changes to `taut send` via standard input.
 
 use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_engine::control::{Destined, SendChange};
@@ -14,7 +14,7 @@ use crate::control::nothing;
 use crate::failure::Failure;
 use crate::flags::{Send, coding_in_line, latency, parse, span};
 
-/// A coding in so many bits per second, or the usual for these channels.
+/// Applies a bit rate to a coding, or the default for these channels.
 pub(super) fn in_bits(
     coding: Coding,
     bitrate: Option<u32>,
@@ -30,19 +30,14 @@ pub(super) fn in_bits(
     }
 }
 
-/// Reads lines, knowing how the run was started.
 pub(crate) struct SendLines {
-    /// How its packets look.
     pub(crate) form: WireForm,
-    /// What its socket was opened with, if it goes by UDP.
     pub(crate) udp: Option<UdpOptions>,
-    /// Of Opus, if that was said.
     pub(crate) bitrate: Option<u32>,
     pub(crate) channels: Channels,
 }
 
 impl SendLines {
-    /// The change that `verb`, with `rest` behind it, asks for.
     pub(crate) fn read(&self, verb: &str, rest: &str) -> Result<SendChange, String> {
         match verb {
             "latency" | "format" if self.form.presents() => Err(format!(
@@ -129,7 +124,7 @@ impl SendLines {
     }
 }
 
-/// Standard input holds sound or changes, not both.
+/// Standard input can carry sound or changes, not both.
 pub(super) fn refuse_two_readers(flags: &Send) -> Result<(), Failure> {
     if flags.running.control
         && matches!(flags.input, DeviceSpec::Software(SoftwareSpec::Standard(_)))

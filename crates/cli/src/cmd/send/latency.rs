@@ -1,4 +1,4 @@
-//! The latency that `taut send` promises.
+//! Latency announced by `taut send`.
 
 use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_engine::plan::address::Resolved;
@@ -14,11 +14,13 @@ use crate::failure::Failure;
 use crate::flags::Send;
 use crate::redundancy::Budget;
 
-/// The usual latency of a file that is played to a multicast group. An access point may hold multicast until its next
-/// DTIM beacon, every 102.4 ms by default (IEEE 802.11 §11.2.3), and no live sound waits for it.
+/// Default latency for a file sent to a multicast group. An access point may hold multicast until
+/// its next DTIM beacon, every 102.4 ms by default (IEEE 802.11 §11.2.3). Live sound does not wait
+/// for it.
 const GROUP_LATENCY: Span = Span::from_millis(150);
 
-/// Where a file is sent to, looked up for its latency; `None` for other sound, and if an address cannot be looked up yet.
+/// Resolved destinations of a file; `None` for other sound, and if an address cannot be resolved
+/// yet.
 pub(super) fn destinations_of_file(flags: &Send) -> Option<Vec<Resolved>> {
     let is_file = matches!(
         flags.input,
@@ -31,7 +33,7 @@ fn is_group(to: &Resolved) -> bool {
     to.media().is_some_and(|media| media.ip().is_multicast())
 }
 
-/// The latency that is promised; `file_to` is [`destinations_of_file`].
+/// Announced latency; `file_to` is [`destinations_of_file`].
 pub(super) fn latency(
     flags: &Send,
     (format, device): (&StreamFormat, &Settings),
@@ -58,7 +60,7 @@ pub(super) fn latency(
     })
 }
 
-/// The latency, if it is no less than what packets take until they leave.
+/// Checks that the latency covers the age of packets at departure.
 pub(super) fn lasting(latency: Span, least: Span, mode: PacingMode) -> Result<Span, Failure> {
     if latency >= least {
         return Ok(latency);

@@ -1,4 +1,4 @@
-//! The session description of a stream that is sent.
+//! Session description of a sent stream.
 
 use std::fs::{OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -18,7 +18,6 @@ use crate::failure::Failure;
 use crate::flags::Send;
 use crate::sealing::StreamKey;
 
-/// The description of the stream to the first destination.
 pub(crate) fn describe(
     plan: &SendPlan,
     udp: &UdpOptions,
@@ -56,7 +55,7 @@ pub(crate) fn describe(
     })
 }
 
-/// Writes it, for receivers to read. Returns the thread that waits for the reader of a pipe.
+/// Writes the description for receivers. Returns the thread that waits for the reader of a pipe.
 pub(crate) fn write(
     path: &Path,
     description: &Description,
@@ -68,12 +67,12 @@ pub(crate) fn write(
         options.mode(if secret { 0o600 } else { 0o666 });
         let mut output = OutputFile::open(path, &mut options)?;
         if let Some(file) = output.file().filter(|_| secret) {
-            // Of one that was there, too, and before the key stands in it.
+            // Also for an existing file, and before the key is written.
             file.set_permissions(Permissions::from_mode(0o600))?;
         }
         let text = description.write();
         if output.is_awaited() {
-            // Whoever reads this pipe may come at any time of the run.
+            // A reader of this pipe may come at any time of the run.
             let path = path.to_owned();
             return thread::Builder::new().spawn(move || std::fs::write(path, text)).map(Some);
         }

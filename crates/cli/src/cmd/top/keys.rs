@@ -1,25 +1,22 @@
-//! Keys that are pressed, and the stream that they choose.
+//! Keys, and the stream that they select.
 
 use core::iter::from_fn;
 use core::ops::ControlFlow;
 
 const ESCAPE: u8 = 0x1b;
 
-/// A key that `taut top` knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TopKey {
-    /// To the stream above.
     Up,
-    /// To the stream below.
     Down,
-    /// The stream alone, or among the others.
+    /// Toggle between one stream and all streams.
     Alone,
     End,
 }
 
 impl TopKey {
-    /// Reads a key that begins with `first`. `next` returns a byte that belongs to it, if there is one: arrows are
-    /// sequences of several (ECMA-48, 5.4), and Escape is one alone.
+    /// Reads a key that begins with `first`. `next` returns a following byte of the same key, if
+    /// any: arrows are sequences (ECMA-48, 5.4), and Escape is a single byte.
     pub(super) fn read(first: u8, mut next: impl FnMut() -> Option<u8>) -> Option<Self> {
         match first {
             b'k' => Some(Self::Up),
@@ -40,18 +37,14 @@ impl TopKey {
     }
 }
 
-/// Which stream is shown, and how.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ShownStream {
-    /// The how many-th of all.
     pub(super) stream: usize,
-    /// Whether it is shown without the others.
     pub(super) alone: bool,
     streams: usize,
 }
 
 impl ShownStream {
-    /// There are so many streams now.
     pub(super) fn keep_within(&mut self, streams: usize) {
         self.streams = streams;
         self.stream = self.stream.min(streams.saturating_sub(1));

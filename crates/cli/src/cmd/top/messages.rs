@@ -1,4 +1,4 @@
-//! A stream in words: its row in the table, and its details.
+//! Text about a stream: table row and details.
 
 use tautline_api::v1::MOST_TEXT;
 use tautline_proto::text::printable;
@@ -8,15 +8,14 @@ use tautline_report::snapshot::{
 };
 use tautline_report::text::Nanos;
 
-/// What the columns are called.
 pub(super) const HEAD: [&str; 9] =
     ["PROGRAM", "ADDRESS", "LATENCY", "P99", "HEADROOM", "LOSS", "LATE", "XRUNS", "METERS"];
-/// The columns that a narrow terminal does without, the first first.
+/// Columns to omit on a narrow terminal, in this order.
 pub(super) const SPARED: [usize; 5] = [3, 8, 4, 7, 6];
 
 const UNKNOWN: &str = "–";
 
-/// A stream's cells, in the order of [`HEAD`].
+/// Cells of a stream, in the order of [`HEAD`].
 pub(super) fn row(run: &Snapshot, stream: &StreamSnapshot) -> [String; HEAD.len()] {
     let count = |name: &str| count(stream, name);
     let loss = loss(stream);
@@ -38,7 +37,6 @@ fn count(stream: &StreamSnapshot, name: &str) -> String {
     stream.counters.get(name).map_or_else(|| UNKNOWN.to_owned(), ToString::to_string)
 }
 
-/// In what it is coded, and in how many bits where these are chosen.
 pub(in crate::cmd) fn coding(stream: &StreamSnapshot) -> String {
     let bits = stream
         .bitrate
@@ -46,7 +44,7 @@ pub(in crate::cmd) fn coding(stream: &StreamSnapshot) -> String {
     format!("{}{bits}", stream.format)
 }
 
-/// The share of the last second that was lost, and how many packets so far.
+/// Lost share of the last second, and total number of lost packets.
 pub(in crate::cmd) fn loss(stream: &StreamSnapshot) -> String {
     match stream.second.loss_share {
         Some(share) => format!("{:.2} % {}", share * 100.0, count(stream, "lost")),
@@ -54,7 +52,7 @@ pub(in crate::cmd) fn loss(stream: &StreamSnapshot) -> String {
     }
 }
 
-/// Whether something went wrong within the last second, or the clock that it is played by is held.
+/// Whether faults occurred in the last second, or the followed clock is in holdover.
 pub(super) fn is_troubled(run: &Snapshot, stream: &StreamSnapshot) -> bool {
     let second = &stream.second;
     second.lost + second.late + second.xruns > 0
@@ -62,7 +60,7 @@ pub(super) fn is_troubled(run: &Snapshot, stream: &StreamSnapshot) -> bool {
         || run.clock.as_ref().is_some_and(|clock| clock.state == FollowedClockState::Held)
 }
 
-/// Why there is no latency; `None` where there is.
+/// Text shown instead of the latency, if any.
 const fn state(state: StreamState) -> Option<&'static str> {
     match state {
         StreamState::Here | StreamState::Unknown => None,
@@ -89,16 +87,14 @@ pub(in crate::cmd) fn nanos(known: Option<i64>) -> String {
     known.map_or_else(|| UNKNOWN.to_owned(), |ns| Nanos(ns).to_string())
 }
 
-/// What is softer has no bar.
 const SOFTEST_DB: f64 = -60.0;
 const CELLS: usize = 8;
-/// Of more channels each has one cell, and of more than so many the rest is left out.
+/// Above this number of channels, each has one cell; above `MOST`, the rest is omitted.
 const BARS: usize = 2;
 const MOST: usize = 16;
 const EIGHTHS: [&str; 9] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
 const HEIGHTS: [&str; 9] = ["·", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
-/// The peaks as bars.
 pub(in crate::cmd) fn meters(meters: &[Meter]) -> String {
     let full = |meter: &Meter, steps: usize| {
         let db = meter.peak_db.unwrap_or(f64::NEG_INFINITY);
@@ -118,7 +114,6 @@ pub(in crate::cmd) fn meters(meters: &[Meter]) -> String {
     meters.iter().map(bar).collect::<Vec<_>>().join(" ")
 }
 
-/// All that is known of a stream, line by line.
 pub(super) fn details(run: &Snapshot, stream: &StreamSnapshot) -> Vec<String> {
     let mut lines = vec![format!("{} {}: {}", run.role, run.pid, run.command)];
     lines.push(head(run, stream));
@@ -173,10 +168,9 @@ pub(in crate::cmd) fn latencies(stream: &StreamSnapshot) -> String {
     line
 }
 
-/// Characters of the longest bar.
 const BAR: i64 = 40;
 
-/// Stages one under the other, each bar beginning where the one before ended.
+/// Draws the stages one below another, each bar starting at the end of the previous one.
 fn waterfall(stages: &[StageLength], lines: &mut Vec<String>) {
     let total: i64 = stages.iter().map(|stage| stage.ns.max(0)).fold(0, i64::saturating_add);
     let columns = |ns: i64| (i128::from(ns) * i128::from(BAR) / i128::from(total.max(1))) as usize;
@@ -198,9 +192,8 @@ fn worst(worst: &WorstStages) -> String {
     format!("worst of the last minute: the packet of RTP timestamp {}{stages}", worst.rtp_timestamp)
 }
 
-/// What was counted at all.
 fn counted(stream: &StreamSnapshot) -> Option<String> {
-    // What its receivers had due is no trouble.
+    // This count is not a fault.
     let told = |name: &str, count: u64| count > 0 && name != "receiver_expected";
     let counted = stream.counters.iter().filter(|(name, count)| told(name, **count));
     let counted = counted.map(|(name, count)| format!("{count} {}", name.replace('_', " ")));
@@ -232,7 +225,6 @@ fn clock(whose: &str, clock: &ClockSnapshot) -> String {
     line
 }
 
-/// The clock that the streams of a run are played by.
 fn followed(clock: &FollowedClockSnapshot) -> String {
     let stream = clock.stream.as_ref().map(|stream| format!(" of {stream}")).unwrap_or_default();
     let mut line = format!("clock followed: CRF{stream} at {}", clock.address);
@@ -247,7 +239,7 @@ fn followed(clock: &FollowedClockSnapshot) -> String {
     line
 }
 
-/// Text of another program for a terminal.
+/// Makes another program's text safe for a terminal.
 pub(in crate::cmd) fn clean(text: &str) -> String {
     printable(text, MOST_TEXT)
 }

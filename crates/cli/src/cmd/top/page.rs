@@ -1,4 +1,4 @@
-//! All streams as text, and as JSON.
+//! All streams as text and as JSON.
 
 use serde_json::json;
 use tautline_report::snapshot::{Snapshot, StreamSnapshot};
@@ -11,17 +11,14 @@ use crate::failure::Failure;
 const NOBODY: &str = "no taut sends, receives or works here now; start one, such as taut demo, or look as \
                       the user who runs it";
 
-/// Columns between two cells.
 const GAP: usize = 2;
-/// A longer address is cut.
 const ADDRESS: usize = 36;
 
-/// What is said where nothing runs.
 pub(super) fn nobody(programs: &Programs) -> Option<&'static str> {
     programs.is_empty().then_some(NOBODY)
 }
 
-/// For people and pipes: the table, then what is known of each stream.
+/// Text for people and pipes: the table, then the details of each stream.
 pub(super) fn page(programs: &Programs) -> String {
     if let Some(nobody) = nobody(programs) {
         return format!("{nobody}\n");
@@ -39,7 +36,6 @@ pub(super) fn page(programs: &Programs) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What cannot be shown, and why.
 pub(super) fn unread(programs: &Programs) -> impl Iterator<Item = String> {
     programs.unread().map(|(_, process, why)| format!("process {process}: {why}"))
 }
@@ -55,7 +51,7 @@ pub(super) fn json(programs: &Programs) -> Result<String, Failure> {
     text.map(|text| text + "\n").map_err(|error| Failure::running(error.to_string()))
 }
 
-/// The head and a line for each stream, no wider than this as far as columns can be spared. The first
+/// Header and one line per stream, within this width as far as columns can be omitted. The first
 /// character marks trouble.
 pub(super) fn table(streams: &[(&Snapshot, &StreamSnapshot)], width: usize) -> Vec<String> {
     let mut rows = vec![HEAD.map(str::to_owned)];

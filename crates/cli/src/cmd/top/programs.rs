@@ -1,4 +1,4 @@
-//! The runs of this machine, and what each told last.
+//! Runs on this machine, with their newest snapshots.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
@@ -12,41 +12,40 @@ use tautline_io::local::connect;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::snapshot::{SCHEMA, Snapshot, StreamSnapshot};
 
-/// The longest line that is read: more than that of a thousand streams.
+/// Maximum line length: more than a thousand streams need.
 const LONGEST: usize = 8 << 20;
-/// Who says nothing for so long is stopped, or no taut.
+/// A program silent for this long is stopped, or is not taut.
 const PATIENCE: Span = Span::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct Programs(BTreeMap<PathBuf, Program>);
 
 pub(super) struct Program {
-    /// Its process, by the name of its socket.
+    /// Process id from the name of its socket.
     pub(super) process: u32,
     stream: Option<UnixStream>,
-    /// The line that it has begun.
     begun: Vec<u8>,
-    /// When it said anything; first when it was connected.
+    /// Time of the last data, or of the connection.
     heard: Option<LocalTime>,
-    /// Whether that is too long ago.
+    /// Whether the last data is too old.
     silent: bool,
     told: Option<Told>,
-    /// Why nothing of it can be shown.
+    /// Reason why it cannot be shown.
     flaw: Option<String>,
 }
 
 struct Told {
     snapshot: Snapshot,
-    /// The same as it was told, with what this taut does not know.
+    /// The snapshot with fields unknown to this version.
     value: Value,
 }
 
 impl Programs {
-    /// Connects those that are new, and forgets those whose socket is gone.
+    /// Connects new sockets, and forgets removed ones.
     pub(super) fn look(&mut self, sockets: &[PathBuf]) {
         self.0.retain(|socket, _| sockets.contains(socket));
         for socket in sockets {
-            // One that ended, or sent this away, may be another by now.
+            // A run that ended or rejected the connection may be another one by now.
             let known = self.0.remove(socket);
             let flaw = known.as_ref().and_then(|known| known.flaw.clone());
             let open = known.filter(|known| known.stream.is_some());
@@ -55,17 +54,17 @@ impl Programs {
         }
     }
 
-    /// Takes what all have said by `now`. Waits for nobody.
+    /// Reads available data without waiting.
     pub(super) fn hear(&mut self, now: LocalTime) {
         self.0.values_mut().for_each(|program| program.hear(now));
     }
 
-    /// Whether each has told all that it can: figures of a whole second, or why not.
+    /// Whether every run has reported a whole second, or an error.
     pub(super) fn have_told_all(&self) -> bool {
         let whole = |stream: &StreamSnapshot| stream.second.over_ns >= 1_000_000_000;
         self.0.values().all(|program| match &program.told {
             _ if program.flaw.is_some() => true,
-            // While a sender is waited for there is no more to tell.
+            // A run that waits for a sender has no more to report.
             Some(Told { snapshot, .. }) => {
                 snapshot.elapsed_ns == 0 || snapshot.streams.iter().all(whole)
             }
@@ -77,7 +76,6 @@ impl Programs {
         self.0.is_empty()
     }
 
-    /// Every stream, and whose it is.
     pub(super) fn streams(&self) -> impl Iterator<Item = (&Snapshot, &StreamSnapshot)> {
         let told = self.0.values().filter_map(|program| program.told.as_ref());
         told.flat_map(|Told { snapshot, .. }| {
@@ -85,17 +83,15 @@ impl Programs {
         })
     }
 
-    /// The newest snapshot of each run.
     pub(super) fn runs(&self) -> impl Iterator<Item = &Snapshot> {
         self.0.values().filter_map(|program| program.told.as_ref()).map(|told| &told.snapshot)
     }
 
-    /// What was told last, by each that told something.
     pub(super) fn values(&self) -> impl Iterator<Item = &Value> {
         self.0.values().filter_map(|program| program.told.as_ref()).map(|told| &told.value)
     }
 
-    /// The sockets of which nothing can be shown, each with the process that its name says, and why.
+    /// Sockets that cannot be shown, with process id and reason.
     pub(super) fn unread(&self) -> impl Iterator<Item = (&Path, u32, &str)> {
         self.0.iter().filter_map(|(socket, program)| {
             let silent = program.silent.then_some("it says nothing: is it stopped?");
@@ -106,7 +102,7 @@ impl Programs {
 }
 
 impl Program {
-    /// What was known to be wrong with it is so until it says something.
+    /// Connects. A known flaw remains until new data arrives.
     fn connect(process: u32, socket: &Path, flaw: Option<String>) -> Self {
         let (stream, flaw) = match connect(socket) {
             Ok(stream) => (Some(stream), flaw),
@@ -128,7 +124,6 @@ impl Program {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    // What it told last is not how it stands now.
                     if now - heard > PATIENCE {
                         (self.told, self.silent) = (None, true);
                     }
@@ -139,9 +134,8 @@ impl Program {
         }
     }
 
-    /// The newest whole line counts.
     fn take(&mut self, bytes: &[u8]) {
-        // Earlier bytes hold no end of a line: they were searched when they arrived.
+        // Earlier bytes contain no line end: they were searched on arrival.
         let end = bytes.iter().rposition(|byte| *byte == b'\n').map(|end| self.begun.len() + end);
         self.begun.extend_from_slice(bytes);
         if let Some(end) = end {
@@ -163,7 +157,6 @@ impl Program {
     }
 }
 
-/// What a line says.
 fn read(line: &[u8]) -> Result<Told, String> {
     let no_snapshot = |error: serde_json::Error| format!("what it says is no snapshot: {error}");
     let value: Value = serde_json::from_slice(line).map_err(no_snapshot)?;

@@ -1,4 +1,4 @@
-//! The drawing: the table above, the chosen stream below. Colours only repeat what signs say.
+//! The drawing: the table above, the selected stream below. Colours only repeat the text.
 
 use console::Style;
 use tautline_proto::text::is_printable;
@@ -11,13 +11,11 @@ use super::worked;
 
 const KEYS: &str = "up, down: choose   Enter: alone or among others   q: end";
 
-/// A line of the screen, no wider than that.
 pub(super) struct ScreenLine {
     pub(super) text: String,
     pub(super) style: Style,
 }
 
-/// Draws what is known on a screen of so many columns and rows.
 pub(super) fn draw(
     programs: &Programs,
     choice: &ShownStream,
@@ -44,9 +42,9 @@ fn write(
         return;
     }
     if !choice.alone && !streams.is_empty() {
-        // Two columns are for the mark of the chosen one.
+        // Two columns mark the selection.
         let lines = table(&streams, width.saturating_sub(2));
-        // Below, a few lines of the chosen stream are to be seen too.
+        // Leaves lines for the selected stream below.
         let room = (height / 2).max(2) - 1;
         let first = choice.stream.saturating_sub(room.saturating_sub(1));
         pen.write(&format!(" {}", lines[0]), Style::new().bold());
@@ -73,14 +71,13 @@ fn write(
     unread(programs).for_each(|line| pen.write(&line, Style::new().yellow()));
 }
 
-/// Writes line by line.
 struct Pen {
     lines: Vec<ScreenLine>,
     width: usize,
 }
 
 impl Pen {
-    /// Writes a line, which may hold other programs' text.
+    /// Writes a line, which may contain other programs' text.
     fn write(&mut self, text: &str, style: Style) {
         let text = text.chars().filter(|c| is_printable(*c)).take(self.width).collect();
         self.lines.push(ScreenLine { text, style });

@@ -1,5 +1,3 @@
-//! The terminal that `taut top` draws on.
-
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,26 +11,26 @@ use super::screen::ScreenLine;
 use crate::cmd::keys::{Pressed, PressedKeys};
 use crate::failure::Failure;
 
-/// The alternate screen without a cursor, whose lines do not wrap; and back (xterm control sequences, DEC private modes).
+/// The alternate screen without cursor or line wrap; and back (xterm control sequences, DEC private
+/// modes).
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// A screen of its own. Dropped, the terminal shows again what it showed before.
+/// The alternate screen. Dropping it restores the previous content.
 pub(super) struct TopTerminal {
     term: Term,
     /// `None` without a keyboard: signals end the program.
     keys: Option<PressedKeys<u8>>,
-    /// The last drawing, and the rows and columns of the screen then.
     shown: (String, (u16, u16)),
 }
 
 impl TopTerminal {
     pub(super) fn open(stop: &Stop) -> Result<Self, Failure> {
-        // Ctrl-Z would leave a shell in this screen: a handler that does nothing replaces the stop.
+        // Ctrl-Z would leave a shell in this screen; an empty handler replaces the stop.
         signal_hook::flag::register(SIGTSTP, Arc::new(AtomicBool::new(false))).map_err(failed)?;
         let keys = PressedKeys::listen(stop.clone(), |byte| Some(Pressed::Key(byte)))?;
         let terminal = Self { term: Term::buffered_stdout(), keys, shown: Default::default() };
-        // The message of a panic belongs on the screen that stays.
+        // A panic message must appear on the normal screen.
         let report = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             let _ = put(&Term::buffered_stdout(), LEAVE);
@@ -42,7 +40,6 @@ impl TopTerminal {
         Ok(terminal)
     }
 
-    /// Draws the lines that `draw` returns for a number of columns and rows.
     pub(super) fn show(
         &mut self,
         draw: impl FnOnce((usize, usize)) -> Vec<ScreenLine>,
@@ -59,7 +56,6 @@ impl TopTerminal {
         Ok(())
     }
 
-    /// The next byte from the keyboard, if one comes before the timeout.
     pub(super) fn wait(&self, timeout: Duration) -> Option<u8> {
         match &self.keys {
             Some(keys) => keys.wait(timeout),
@@ -73,7 +69,7 @@ impl TopTerminal {
 
 impl Drop for TopTerminal {
     fn drop(&mut self) {
-        // A terminal that is gone shows nothing.
+        // Fails if the terminal is gone.
         let _ = put(&self.term, LEAVE);
     }
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use super::*;
 
-/// A socket of a process that is there: this one.
+/// A socket named after this process.
 struct Talker {
     folder: tempfile::TempDir,
     listener: UnixListener,
@@ -29,7 +29,7 @@ impl Talker {
         self.folder.path().join(format!("{}.sock", std::process::id()))
     }
 
-    /// What `taut top` makes of these bytes.
+    /// Sends bytes and lets `taut top` read them.
     fn says(&mut self, programs: &mut Programs, bytes: &[u8]) {
         programs.look(&[self.socket()]);
         if self.talks.is_none() {
@@ -37,7 +37,6 @@ impl Talker {
         }
         let mut talks = self.talks.as_ref().unwrap();
         for piece in bytes.chunks(1 << 14) {
-            // It may have been given up.
             let _ = talks.write_all(piece);
             programs.hear(at(0));
         }
@@ -106,7 +105,6 @@ fn run(streams: Vec<StreamSnapshot>) -> Snapshot {
     }
 }
 
-/// What is known once this was told.
 fn told(snapshot: &Snapshot) -> Programs {
     let mut programs = Programs::default();
     let line = serde_json::to_string(snapshot).unwrap() + "\n";
@@ -114,7 +112,6 @@ fn told(snapshot: &Snapshot) -> Programs {
     programs
 }
 
-/// What a terminal of this size shows.
 fn drawn(programs: &Programs, choice: &ShownStream, size: (usize, usize)) -> Vec<String> {
     let lines = screen::draw(programs, choice, size).into_iter().map(|line| line.text);
     let mut lines: Vec<_> = lines.map(|text| text.trim_end().to_owned()).collect();
@@ -123,7 +120,6 @@ fn drawn(programs: &Programs, choice: &ShownStream, size: (usize, usize)) -> Vec
     lines
 }
 
-/// Presses the key that a terminal sends as these bytes.
 fn press(choice: &mut ShownStream, bytes: &str) -> ControlFlow<()> {
     let mut bytes = bytes.bytes();
     let first = bytes.next().unwrap();
@@ -190,7 +186,7 @@ fn keys_choose_a_stream_show_it_alone_and_end() {
     let _ = press(&mut choice, "\x1bOA");
     choice.keep_within(0);
     assert_eq!((choice.stream, choice.alone), (0, true));
-    // Page up, Control and an arrow to the right, F1, and Alt with q.
+    // Page up, Ctrl+Right, F1, Alt+Q.
     for other in ["x", "\x1b[5~", "\x1b[1;5C", "\x1bOP", "\x1bq"] {
         assert!(press(&mut choice, other).is_continue(), "{other:?}");
     }
@@ -284,7 +280,6 @@ fn help_gives_the_shape_of_the_json() {
     let worked = vec![WorkedSnapshot::default()];
     let all = Snapshot { clock, worked, ..run(vec![stream]) };
     let line = serde_json::to_string(&all).unwrap() + "\n";
-    // The second cannot be read.
     let (mut programs, talkers) = (Programs::default(), [Talker::new(), Talker::new()]);
     programs.look(&talkers.each_ref().map(Talker::socket));
     let mut talks = talkers.each_ref().map(|talker| talker.listener.accept().unwrap().0);

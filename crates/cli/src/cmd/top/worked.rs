@@ -1,4 +1,4 @@
-//! The plugins that workers here run for other machines, as a table.
+//! Table of the plugins that local workers run for other machines.
 
 use tautline_report::snapshot::{Snapshot, WorkedSnapshot};
 
@@ -7,7 +7,6 @@ use super::programs::Programs;
 
 const HEAD: [&str; 7] = ["PLUGIN", "FOR", "STATE", "SHARE", "BLOCKS", "MISSED", "RESTARTS"];
 
-/// A title and a table for each worker.
 pub(super) fn lines(programs: &Programs) -> Vec<String> {
     programs.runs().filter(|run| run.role == "work").flat_map(of).collect()
 }

@@ -1,6 +1,7 @@
-//! What `taut work` says of what goes on, and `taut serve` of whom it turns away: a line each, and of a flood no more than a few.
+//! Log lines of `taut work`, and rejections of `taut serve`: one line per event, with a limit
+//! during floods.
 //!
-//! Any thread tells it, and none of those waits: lines are kept until the command's own thread says them.
+//! Any thread may add lines without waiting; the command's own thread prints them.
 
 use core::mem;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,16 +15,16 @@ use tautline_serving::{ApiAsker, ServingNews, TurnedAway};
 
 use crate::voice::Voice;
 
-/// The same sentence is said once in so long, and then how often it would have been said again.
+/// Interval in which a repeated sentence is printed once, then with its number of repetitions.
 const WINDOW: Span = Span::from_secs(10);
-/// Different sentences of one kind in that time: a session of a studio opens as many streams at once.
+/// Maximum number of different sentences of one kind per window: a studio session opens as many
+/// streams at once.
 const MOST_ALIKE: usize = 32;
-/// Lines that are kept for a terminal that takes none.
+/// Maximum number of lines kept for a terminal that accepts none.
 const MOST_KEPT: usize = 256;
-/// Of a line: names of plugins come from whoever asks for them.
+/// Maximum line length, since plugin names come from clients.
 const MOST_CHARS: usize = 400;
 
-/// Of what kind a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum LineKind {
     Opened,
@@ -36,7 +37,7 @@ enum LineKind {
 }
 
 impl LineKind {
-    /// What there are more of.
+    /// Plural for the number of suppressed lines.
     const fn plural(self) -> &'static str {
         match self {
             Self::Opened => "streams opened",
@@ -50,24 +51,19 @@ impl LineKind {
     }
 }
 
-/// What was said of one kind lately, and what was not.
 #[derive(Debug)]
 struct SaidLately {
     since: LocalTime,
-    /// Each with how often it came again.
     sentences: Vec<(String, u64)>,
     others: u64,
 }
 
-/// The party that opened a stream that is still open.
 #[derive(Debug)]
 struct Opener {
     name: String,
-    /// The party that requested its end.
     closed_by: Option<String>,
 }
 
-/// Lines that are to be said.
 #[derive(Debug)]
 pub(in crate::cmd) struct WorkLog {
     voice: Voice,
@@ -81,7 +77,6 @@ impl WorkLog {
         Self { voice, lately: BTreeMap::new(), lines: VecDeque::new(), openers: BTreeMap::new() }
     }
 
-    /// What came of being asked.
     pub(in crate::cmd) fn served(&mut self, news: &ServingNews, now: LocalTime) {
         match news {
             ServingNews::Opened { by, stream } => self.opened(by, stream, now),
@@ -103,7 +98,6 @@ impl WorkLog {
         }
     }
 
-    /// The client of an open stream.
     pub(super) fn opened_by(&self, id: u32) -> Option<&str> {
         self.openers.get(&id).map(|opener| opener.name.as_str())
     }
@@ -130,7 +124,6 @@ impl WorkLog {
         self.say(LineKind::TurnedAway, &sentence, now);
     }
 
-    /// What became of a stream.
     pub(super) fn worked(&mut self, news: &WorkNews, now: LocalTime) {
         let (WorkNews::BegunAnew(state) | WorkNews::GivenUp(state) | WorkNews::Ended(state, _)) =
             news;
@@ -169,7 +162,7 @@ impl WorkLog {
         self.say(kind, &sentence, now);
     }
 
-    /// Whether it is said, and not counted alone.
+    /// Adds a line; returns `false` if it is only counted.
     fn say(&mut self, kind: LineKind, sentence: &str, now: LocalTime) -> bool {
         self.tell_what_was_left_out(now);
         let sentence = printable(sentence, MOST_CHARS);
@@ -204,13 +197,12 @@ impl WorkLog {
     }
 
     fn keep(&mut self, line: &str) {
-        // Where nobody reads, what comes first is as good as what comes last.
+        // For a terminal without a reader, the first lines are as useful as the last.
         if self.voice != Voice::Quiet && self.lines.len() < MOST_KEPT {
             self.lines.push_back(line.to_owned());
         }
     }
 
-    /// What is to be said by now.
     pub(super) fn due(&mut self, now: LocalTime) -> VecDeque<String> {
         self.tell_what_was_left_out(now);
         mem::take(&mut self.lines)

@@ -1,4 +1,5 @@
-//! The streams of a worker, as `taut top` is told them by the local socket of this user: it asks no control port.
+//! Snapshot of a worker's streams for `taut top`, via this user's local socket instead of the
+//! control port.
 
 use tautline_api::v1::WorkStreamState;
 use tautline_proto::time::Span;
@@ -6,7 +7,6 @@ use tautline_report::snapshot::{Snapshot, WorkedSnapshot};
 
 use super::log::WorkLog;
 
-/// These streams, of a worker that has run for so long.
 pub(super) fn snapshot(states: &[WorkStreamState], log: &WorkLog, elapsed: Span) -> Snapshot {
     let worked = states.iter().map(|state| WorkedSnapshot {
         id: state.id,
@@ -21,7 +21,6 @@ pub(super) fn snapshot(states: &[WorkStreamState], log: &WorkLog, elapsed: Span)
     Snapshot { elapsed_ns: elapsed.as_nanos(), worked: worked.collect(), ..Snapshot::default() }
 }
 
-/// In the word of the control port.
 fn phase(state: &WorkStreamState) -> String {
     let word = serde_json::to_value(state.phase).ok();
     word.as_ref().and_then(|word| word.as_str()).unwrap_or_default().to_owned()

@@ -1,9 +1,9 @@
-//! Whether a worker that answered is silent while blocks are sent to it.
+//! Detects a worker that stops answering while blocks are sent to it.
 
 use tautline_proto::time::{LocalTime, Span};
 
 const LONG: Span = Span::from_secs(2);
-/// A host that runs less often than this is paused. The longest blocks of hosts take 0.2 s.
+/// A host that runs less often than this is paused. Hosts' longest blocks take 0.2 s.
 const PAUSED: Span = Span::from_secs(1);
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,11 +46,11 @@ impl SilenceWatch {
         if counts.runs != self.runs || counts.is_inside {
             (self.runs, self.ran) = (counts.runs, now);
             if was_paused && self.worker != Worker::Lost {
-                // No block was sent meanwhile.
+                // The pause does not count, as no block was sent.
                 self.heard = (now, SilenceCounts { answers: self.heard.1.answers, ..counts });
             }
         }
-        // A stream that is opened again counts from 0.
+        // A reopened stream counts from 0.
         let answers = counts.answers != self.heard.1.answers && counts.answers > 0;
         let (since, before) = self.heard;
         if answers {
@@ -72,7 +72,6 @@ impl SilenceWatch {
 mod tests {
     use super::*;
 
-    /// A host that runs every 10 ms.
     struct Host {
         watch: SilenceWatch,
         counts: SilenceCounts,
@@ -84,7 +83,7 @@ mod tests {
             Self { watch: SilenceWatch::new(), counts: SilenceCounts::default(), millis: 5000 }
         }
 
-        /// Goes on for so long; the worker answers so many blocks of each look.
+        /// Continues for `millis`, with `runs` runs and `answers` answered blocks per look.
         fn goes_on(&mut self, millis: i64, runs: u64, answers: u64) -> Vec<SilenceNews> {
             let looks = (0..millis / 20).filter_map(|_| {
                 self.millis += 20;
@@ -104,7 +103,6 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(host.goes_on(1000, 2, 2), []);
             assert_eq!(host.goes_on(30_000, 2, 0), [SilenceNews::Lost(Span::from_secs(2))]);
-            // Opened again, it counts from 0.
             host.counts.answers = 0;
             let (silent, replaced) = (Span::from_millis(30_020), 1500 * 960);
             assert_eq!(host.goes_on(40, 2, 2), [SilenceNews::Back { silent, replaced }]);

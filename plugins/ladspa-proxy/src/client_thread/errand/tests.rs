@@ -25,7 +25,6 @@ const SET: SoundSet = SoundSet {
     earlier: 0,
 };
 
-/// A worker by script: what it answers, and what it was asked.
 #[derive(Default)]
 struct Script {
     openings: VecDeque<Opening>,
@@ -54,7 +53,6 @@ fn order() -> StreamOrder {
     StreamOrder { request, ports: [1, 1, 0, 0], behind: Vec::new() }
 }
 
-/// An instance that never runs, and what a clerk does for it.
 fn errand() -> (Offloaded, Arc<ClientStanding>, StreamErrand) {
     let (offloaded, attendant) =
         Offloaded::new(OffloadedConfig::new(SET, Rate::HZ_48000, 1)).unwrap();
@@ -74,7 +72,6 @@ fn at(millis: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_secs(1) + Span::from_millis(millis)
 }
 
-/// Sees to it every 20 ms from then until then; whether there is more to do.
 fn see_to(errand: &mut StreamErrand, script: &mut Script, millis: core::ops::Range<i64>) -> bool {
     millis.step_by(20).all(|millis| errand.see_to(script, at(millis), &mut false))
 }
@@ -95,7 +92,7 @@ fn a_worker_that_is_away_is_asked_often_and_one_that_refuses_seldom() {
     assert_eq!((script.asked, standing.opened(Which::Worker)), (vec!["open"; 2], 1));
 }
 
-/// A worker that gives plugins of this name no answer, and knows no other.
+/// A worker that never answers for this plugin and knows no other plugin.
 fn answer(mut stream: TcpStream, slow: &str, held: &Sender<TcpStream>) {
     let (mut text, mut room) = (Vec::new(), [0; 4096]);
     while !text.ends_with(b"}") {
@@ -134,7 +131,7 @@ fn a_plugin_that_is_long_in_opening_holds_up_no_other() {
     let (_first, slow) = of("slow:one");
     let asked = held.recv_timeout(patience).unwrap();
     let (_second, quick) = of("quick:one");
-    // Less than the slow one is waited for.
+    // Shorter than the wait for the slow one.
     quick.await_tried(patience);
     assert!(!quick.said().is_empty(), "it was not asked for");
     assert!(slow.said().is_empty(), "{:?}", slow.said());
@@ -145,7 +142,7 @@ fn a_plugin_that_is_long_in_opening_holds_up_no_other() {
 
 #[test]
 fn of_a_worker_that_is_away_the_clerks_of_its_plugins_try_no_more_often_together_than_one() {
-    // It takes nobody in, and counts who tries.
+    // Rejects every connection and counts the attempts.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let (tell, tried) = channel();
@@ -164,7 +161,7 @@ fn of_a_worker_that_is_away_the_clerks_of_its_plugins_try_no_more_often_together
     let all: Vec<_> = (0..20).map(of).collect();
     let attempts: Vec<LocalTime> = tried.iter().take(60).collect();
     all.iter().for_each(|(_, standing)| standing.end());
-    // Each may have tried once before the first knew.
+    // Each thread may have tried once before it knew about the absence.
     let rest = &attempts[20..];
     let spent = rest[rest.len() - 1] - rest[0];
     assert!(spent > Span::from_millis(150), "{spent} for {} attempts", rest.len());
@@ -191,7 +188,7 @@ fn what_one_errand_found_out_no_other_tries() {
     let mut script = Script::default();
     assert!(errand.see_to(&mut script, at(0), &mut true));
     assert!(script.asked.is_empty());
-    // Whoever waits for the first attempt waits for no other.
+    // A waiter for the first attempt also returns.
     standing.await_tried(core::time::Duration::MAX);
 }
 
@@ -267,7 +264,6 @@ fn a_worker_that_is_stopped_keeps_its_stream() {
     let mut script = Script { openings: [opened(1)].into(), ..Script::default() };
     script.lives = [Alive::Unknown, Alive::Yes].into();
     see_to(&mut errand, &mut script, 0..20);
-    // A render waits within one run.
     standing.begin_run();
     see_to(&mut errand, &mut script, 20..120);
     assert_eq!(script.asked, ["open", "look", "look"]);
