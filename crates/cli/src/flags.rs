@@ -120,7 +120,7 @@ pub(crate) struct AbsentLab {
 #[derive(Debug, Args)]
 #[command(after_help = help::DEMO)]
 pub(crate) struct Demo {
-    /// Folder for recordings and reports
+    /// Output folder
     #[arg(long, value_name = "DIR", default_value = "taut-demo")]
     pub(crate) out: PathBuf,
     /// Stop after N of the 20 seconds of the recording
@@ -137,7 +137,9 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "N", default_value_t = 48,
           value_parser = clap::value_parser!(u32).range(2..=64))]
     pub(crate) periods: u32,
-    /// Scheduler of the device threads: fifo:70, rr:70, deadline:RUNTIME/DEADLINE/PERIOD or other
+    /// Scheduler of the device threads
+    ///
+    /// fifo:70, rr:70, deadline:RUNTIME/DEADLINE/PERIOD, or other for none.
     #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>)]
     pub(crate) scheduler: Scheduler,
     #[command(flatten)]
@@ -382,9 +384,10 @@ pub(crate) struct StreamFlags {
     pub(crate) channels: Option<Channels>,
     /// l16, l24, l32, f32, opus, … [default: auto]
     ///
-    /// Encoding of samples in packets. auto at send: l24, or f32 for a float file; at recv: as announced, or
+    /// l16, l24, l32, f32, opus, opus-voice, lossless16 or lossless24. auto at send: l24, or f32 for a float file; at recv: as announced, or
     /// detected from the packets.
-    #[arg(long, value_name = "CODEC", value_parser = coding_or_auto(), default_value = "auto", hide_default_value = true)]
+    #[arg(long, value_name = "CODEC", value_parser = coding_or_auto(), default_value = "auto", hide_default_value = true,
+          hide_possible_values = true)]
     pub(crate) format: CodingOrAuto,
     /// RTP payload type of --format
     ///

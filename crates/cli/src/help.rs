@@ -137,10 +137,10 @@ Keys: up and down select a stream, Enter shows only that stream or all, q quits.
 
 One row per stream. LATENCY: median of the newest packets with its uncertainty.
 P99: of the whole run. HEADROOM: minimum of the last second. LOSS: share lost in
-the last second and packets lost in total; LATE and XRUNS likewise. METERS: peaks
-in dBFS. Below: stages (medians of the last second), the packet of the last
-minute with the least headroom, all counters and, with --clock, the rate and
-state of the media clock.
+the last second and packets lost in total; LATE and XRUNS likewise. METERS:
+peaks in dBFS. Below: stages (medians of the last second), the packet of the
+last minute with the least headroom, all counters and, with --clock, the rate
+and state of the media clock.
 
 Runs of send, recv and demo report through a socket in
 $XDG_RUNTIME_DIR/tautline, /run/user/UID/tautline or /tmp/tautline-UID, to the

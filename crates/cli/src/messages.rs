@@ -154,7 +154,9 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
         }
         Note::NobodyAnswers { address, stamps } => {
             let mend = match stamps {
-                true => "; PipeWire's rtp-source is silent then unless --no-header-extensions is given here",
+                true => {
+                    "; PipeWire's rtp-source is silent then unless --no-header-extensions is given here"
+                }
                 false => "",
             };
             format!(

@@ -104,7 +104,8 @@ pub(crate) fn regulator(flags: &Send, to: &[Resolved], budget: Span) -> Regulato
     // The engine adapts the limit to the destinations, which may change.
     let wire = to.first().map_or(WireForm::Rtp, |to| to.form).pack();
     let most_asked = flags.redundancy_limit.unwrap_or(Limits::GROUP_SYMBOLS);
-    let bounds = Bounds { wire, budget, stamps: !flags.no_header_extensions, most_bytes, most_asked };
+    let bounds =
+        Bounds { wire, budget, stamps: !flags.no_header_extensions, most_bytes, most_asked };
     Regulator::new(flags.redundancy.amount, bounds)
 }
 

@@ -169,11 +169,7 @@ fn taps(
     Ok(report)
 }
 
-fn of_device(
-    flags: &AlignFlags,
-    spec: &DeviceSpec,
-    answer: &Answer,
-) -> Result<LabReport, Failure> {
+fn of_device(flags: &AlignFlags, spec: &DeviceSpec, answer: &Answer) -> Result<LabReport, Failure> {
     if matches!(spec, DeviceSpec::Software(SoftwareSpec::Standard(_))) {
         return Err(Failure::usage(
             "file:- has no clock of its own; name a device, or a recording without --device",

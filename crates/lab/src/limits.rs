@@ -12,8 +12,8 @@ use serde_json::Value;
 use tautline_proto::time::Span;
 use tautline_ui::failure::Failure;
 
-use crate::loadgen::{Burden, BurdenSide, RunningBurdens, among};
 use crate::hosts::{ChildLimits, HostError};
+use crate::loadgen::{Burden, BurdenSide, RunningBurdens, among};
 use crate::report::ReportRow;
 use crate::runner::{StreamFlags, counted_down, line};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};

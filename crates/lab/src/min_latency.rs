@@ -13,11 +13,11 @@ use tautline_proto::units::Rate;
 use tautline_ui::failure::Failure;
 use tautline_ui::readers::span;
 
-use crate::loadgen::BusyHost;
 use crate::cases::{CaseHosts, Cases};
 use crate::compare::LEAST;
 use crate::hosts::HostError;
 use crate::latency_sweep::tell_rest;
+use crate::loadgen::BusyHost;
 use crate::report::text::share;
 use crate::report::{LabReport, ReportRow};
 use crate::runner::{ANY_UNCERTAINTY, BlockSizes, BusyFlags, StreamFlags, line};

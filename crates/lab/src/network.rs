@@ -18,10 +18,10 @@ use clap::Args;
 use tautline_ui::failure::Failure;
 
 use crate::answer::Answer;
-use crate::loadgen::{Beside, BusyHost, Noise, TcpRate};
 use crate::cases::Cases;
 use crate::hosts::{HostError, LabHost};
 use crate::interval::unread;
+use crate::loadgen::{Beside, BusyHost, Noise, TcpRate};
 use crate::report::ReportRow;
 use crate::runner::{BusyFlags, StreamFlags, counted_down, line};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};

@@ -48,7 +48,8 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     let log = Arc::new(Mutex::new(WorkLog::new(voice)));
     let served = Arc::clone(&log);
     let mut status = CallStatus::on_terminal(voice);
-    let mut end = config(&flags.end, (&flags.input, &flags.output), flags.echo_cancel, Calls::OfServer);
+    let mut end =
+        config(&flags.end, (&flags.input, &flags.output), flags.echo_cancel, Calls::OfServer);
     if flags.end.ptime.is_none() {
         // As short as the caller requests, with at least one period per packet. Conversion to
         // frames rounds down.

@@ -24,23 +24,23 @@ use tautline_ui::readers::{bitrate, channels, device, latency, parse, ptime, rat
 #[derive(Debug, Args)]
 #[command(after_help = help::SERVE, after_long_help = help::SERVE_LONG)]
 pub(crate) struct ServeFlags {
-    /// Address to listen on, such as 0.0.0.0
+    /// Address to listen on [default: 127.0.0.1]
     ///
-    /// TCP for control connections, UDP from the same port number on for audio. On any address but 127.0.0.1 only trusted
+    /// 0.0.0.0 listens on all interfaces. TCP for control connections, UDP from the same port number on for audio. On any address but 127.0.0.1 only trusted
     /// machines are accepted (taut pair).
-    #[arg(long, value_name = "HOST[:PORT]", default_value = "127.0.0.1", value_parser = listen)]
+    #[arg(long, value_name = "HOST[:PORT]", default_value = "127.0.0.1", hide_default_value = true, value_parser = listen)]
     pub(crate) listen: SocketAddr,
-    /// Audio that callers hear
+    /// What callers hear [default: programs:]
     ///
     /// programs: is the audio of programs on this machine; see Programs below. Or a device, such as pipewire:Speaker or
     /// jack:speaker; see Devices of taut send.
-    #[arg(long, short, value_name = "DEVICE", default_value = "programs:",
+    #[arg(long, short, value_name = "DEVICE", default_value = "programs:", hide_default_value = true,
           value_parser = device())]
     pub(crate) input: DeviceSpec,
-    /// Where audio from callers is played
+    /// Where callers are played [default: programs:]
     ///
     /// programs: lets programs on this machine record it. Or a device, such as pipewire:Microphone or jack:microphone.
-    #[arg(long, short, value_name = "DEVICE", default_value = "programs:",
+    #[arg(long, short, value_name = "DEVICE", default_value = "programs:", hide_default_value = true,
           value_parser = device())]
     pub(crate) output: DeviceSpec,
     /// Maximum number of callers, 1 to 128
@@ -56,8 +56,17 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128),
           help_heading = "Network", hide_short_help = true)]
     pub(crate) max_calls_per_host: Option<u16>,
-    /// Cancel the loudspeaker's echo in the microphone
-    #[arg(long, value_name = "WHEN", default_value = "off", help_heading = "Sound")]
+    /// Cancel echo: auto, on or off [default: off]
+    ///
+    /// Removes the audio of the loudspeaker from the microphone. auto: if both devices belong to a desktop.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "off",
+        help_heading = "Sound",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
     pub(crate) echo_cancel: EchoFlag,
     /// Callers do not hear each other
     #[arg(long, help_heading = "Sound")]
@@ -79,12 +88,12 @@ pub(crate) struct CallFlags {
     /// With several machines: each hears the others, too
     #[arg(long, help_heading = "Sound", hide_short_help = true)]
     pub(crate) bridge: bool,
-    /// Microphone or other device to send [default: automatic]
+    /// Microphone or other device [default: automatic]
     ///
     /// See Devices of taut send. The default is described under Default devices below.
     #[arg(long = "input", short = 'i', value_name = "DEVICE", value_parser = device())]
     pub(crate) named_input: Option<DeviceSpec>,
-    /// Loudspeaker or other device to play to [default: automatic]
+    /// Loudspeaker or other device [default: automatic]
     ///
     /// See Devices of taut recv. The default is described under Default devices below.
     #[arg(long = "output", short = 'o', value_name = "DEVICE", value_parser = device())]
@@ -95,10 +104,17 @@ pub(crate) struct CallFlags {
     /// Likewise.
     #[arg(skip = DeviceSpec::null())]
     pub(crate) output: DeviceSpec,
-    /// Cancel the loudspeaker's echo in the microphone
+    /// Cancel echo: auto, on or off [default: auto]
     ///
-    /// auto: if both devices belong to a desktop (a PipeWire stream or ALSA's default PCM), not for JACK, hw: or plughw:.
-    #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Sound")]
+    /// Removes the audio of the loudspeaker from the microphone. auto: if both devices belong to a desktop (a PipeWire stream or ALSA's default PCM), not for JACK, hw: or plughw:.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Sound",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
     pub(crate) echo_cancel: EchoFlag,
     /// Opus bit rate, such as 96k
     ///
@@ -106,10 +122,17 @@ pub(crate) struct CallFlags {
     /// opus-voice]
     #[arg(long, value_name = "BITS", value_parser = bitrate, help_heading = "Stream", hide_short_help = true)]
     pub(crate) bitrate: Option<u32>,
-    /// Transport of the audio
+    /// auto, udp or tcp [default: auto]
     ///
-    /// auto: UDP, or TCP if no UDP arrives.
-    #[arg(long, value_name = "TRANSPORT", default_value = "auto", help_heading = "Network")]
+    /// Transport of the audio. auto: UDP, or TCP if no UDP arrives.
+    #[arg(
+        long,
+        value_name = "TRANSPORT",
+        default_value = "auto",
+        help_heading = "Network",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
     pub(crate) transport: TransportFlag,
     /// Start muted
     ///
@@ -176,19 +199,19 @@ pub(crate) struct EndFlags {
     pub(crate) looped: bool,
     /// Sample rate of both devices [default: 48000]
     ///
-    /// taut call uses that of the other end by default, if its devices support it.
+    /// A caller uses that of the other end by default, if its devices support it.
     #[arg(long, value_name = "HZ", value_parser = rate, help_heading = "Stream")]
     pub(crate) rate: Option<Rate>,
     /// Channels, 1 or 2 with most devices [default: 2]
     ///
-    /// taut call uses those of the other end by default, if its devices support them.
+    /// A caller uses those of the other end by default, if its devices support them.
     #[arg(long, value_name = "N", value_parser = channels, help_heading = "Stream")]
     pub(crate) channels: Option<Channels>,
     /// l16, l24, f32, opus, opus-voice, … [default: l24]
     ///
-    /// The caller's choice is used if both ends support it. auto (taut call): each direction follows what the network can
-    /// carry, from l24 down to opus-voice.
-    #[arg(long, value_name = "CODEC", help_heading = "Stream", value_parser = coding_or_auto())]
+    /// l16, l24, l32, f32, opus, opus-voice, lossless16 or lossless24. The caller's choice is used if both ends support
+    /// it. auto (taut call): each direction follows what the network can carry, from l24 down to opus-voice.
+    #[arg(long, value_name = "CODEC", help_heading = "Stream", value_parser = coding_or_auto(), hide_possible_values = true)]
     pub(crate) format: Option<CodingOrAuto>,
     /// Audio per packet [default: 2500us]
     ///

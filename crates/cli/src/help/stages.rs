@@ -15,7 +15,7 @@ they are the time from a packet's first frame at the ADC to that at the DAC.
   wire      to the kernel's stamp of its arrival at the receiver: both drivers
             and the network, across two clocks (no option; the network)
   sender    instead of all these, of a sender that reports its capture alone:
-            first frame at the ADC to the arrival (send without --no-header-extensions)
+            first frame at the ADC to arrival (without --no-header-extensions)
   wakeup    to its reading by the program: the device's thread wakes once a
             period (recv --period, --scheduler, --io-thread)
   buffer    to its turn: what the other stages leave of the latency (--latency)
@@ -56,7 +56,8 @@ mod tests {
             );
             // From, to, cause, and what changes it.
             let row = PAGE.lines().find(|line| line.starts_with(&format!("| `{stage}` |")));
-            let row = row.unwrap_or_else(|| panic!("docs/reference/stages.md has no row of {stage}"));
+            let row =
+                row.unwrap_or_else(|| panic!("docs/reference/stages.md has no row of {stage}"));
             let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
             assert!(cells.len() == 5 && cells.iter().all(|cell| !cell.is_empty()), "{row}");
         }

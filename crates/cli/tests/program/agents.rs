@@ -68,9 +68,16 @@ fn every_experiment_that_tells_one_way_times_makes_rows_void_whose_clocks_are_to
             let void = report["rows"][0]["void"].as_str().unwrap_or_else(|| panic!("{report:#}"));
             assert!(void.contains("1ns"), "{line:?}: {void}");
         }
-        for name in
-            ["latency-sweep", "limits", "load", "min-latency", "network", "overhead", "schedulers", "stages"]
-        {
+        for name in [
+            "latency-sweep",
+            "limits",
+            "load",
+            "min-latency",
+            "network",
+            "overhead",
+            "schedulers",
+            "stages",
+        ] {
             let help = taut(words(&format!("lab {name} --help"))).run().well().out;
             let (_, hosts) = help.split_once("\nHosts:").unwrap_or_else(|| panic!("{help}"));
             let hosts = hosts.split("\n\n").take_while(|part| part.starts_with(['\n', ' ']));

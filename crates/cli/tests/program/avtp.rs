@@ -84,8 +84,9 @@ fn of_a_talker_that_tells_nothing_but_presentations_no_more_is_told_than_that() 
              --no-stall-monitor"
         );
         let recv = at(&cable.right, &folder, &recv).start().listening();
-        let send =
-            format!("send --input tone:440 --to {to} --latency 60ms --duration 2s --no-stall-monitor");
+        let send = format!(
+            "send --input tone:440 --to {to} --latency 60ms --duration 2s --no-stall-monitor"
+        );
         at(&cable.left, &folder, &send).run().well();
         let ended = recv.end();
         assert!(!ended.said.iter().any(|line| line.contains("RTCP")), "{:#?}", ended.said);

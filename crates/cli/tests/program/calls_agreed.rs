@@ -55,7 +55,8 @@ fn a_latency_that_the_other_ends_device_does_not_keep_is_raised_and_told_and_kep
 fn a_report_in_json_is_all_that_an_end_that_is_called_prints() {
     let _turn = beside();
     let home = Folder::new();
-    let line = "serve --listen 127.0.0.1:0 --no-stall-monitor --input null: --output null: --report json";
+    let line =
+        "serve --listen 127.0.0.1:0 --no-stall-monitor --input null: --output null: --report json";
     let serve = taut(words(line)).with("TAUT_HOME", home.path()).start();
     let serve = serve.wait_for(said::AWAITS_CALLS);
     serve.signal("-TERM");

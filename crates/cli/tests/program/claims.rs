@@ -124,7 +124,8 @@ fn an_interface_that_goes_down_while_a_stream_is_sent_is_told_of_with_the_mend()
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let own = &cable.left.interface;
-        let send = format!("send --input tone:440 --to avtp://{own} --duration 4s --no-stall-monitor");
+        let send =
+            format!("send --input tone:440 --to avtp://{own} --duration 4s --no-stall-monitor");
         let talker = taut(words(&send)).within(&cable.left).start();
         let talker = talker.wait_for(said::GROUP_CLAIMED);
         let group = told(&talker, "claimed a group");

@@ -86,6 +86,8 @@ fn a_receiver_whose_latency_has_no_time_for_repairs_says_so_once() {
 #[test]
 fn with_a_budget_redundancy_may_be_asked_for_later_but_not_without_header_extensions() {
     let line = format!("send --input tone:440 --to {} --duration 50ms", loopback());
-    let later = taut(words(&line)).and(words("--redundancy-budget 10ms --no-header-extensions")).controlled();
+    let later = taut(words(&line))
+        .and(words("--redundancy-budget 10ms --no-header-extensions"))
+        .controlled();
     later.start().refuses("redundancy red:1").ask("quit", "ok quit").end().well();
 }

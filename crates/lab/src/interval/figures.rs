@@ -221,7 +221,8 @@ pub(super) fn read_ledger(text: &str) -> Result<Vec<LedgerLine>, String> {
             .to_owned());
     }
     let ledger = lines.packets::<SentPacket>(usize::MAX).map_err(mended)?;
-    let torn = |line| format!("line {line} is no packet's; give it as taut send --packet-log wrote it");
+    let torn =
+        |line| format!("line {line} is no packet's; give it as taut send --packet-log wrote it");
     if let Some(line) = ledger.torn {
         return Err(torn(line));
     }

@@ -11,8 +11,8 @@ use tautline_proto::time::Span;
 
 use super::try_call::{StartedTaut, start};
 use super::{CallHosts, MouthToEarFlags};
-use crate::loadgen::{Burden, BurdenReport};
 use crate::hosts::{ChildState, HostError, HostPlace};
+use crate::loadgen::{Burden, BurdenReport};
 use crate::report::ReportRow;
 use crate::streams::TRIES;
 

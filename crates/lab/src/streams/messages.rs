@@ -64,7 +64,8 @@ impl LabStream {
     pub(super) fn send_words(&self, lasts: Span, path: &StreamPath) -> Vec<String> {
         if let Some(instead) = &self.instead {
             let lasts = lasts.to_string();
-            let rest = ["--to", &path.to[0], "--duration", &lasts, "--packet-log", "{dir}/sent.csv"];
+            let rest =
+                ["--to", &path.to[0], "--duration", &lasts, "--packet-log", "{dir}/sent.csv"];
             return instead.iter().cloned().chain(words(rest)).collect();
         }
         let input = self.input.as_deref().unwrap_or("virtual:?source={dir}/noise.wav");

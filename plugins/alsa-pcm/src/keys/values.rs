@@ -74,7 +74,8 @@ pub(super) fn format(text: &str) -> Result<SampleFormat, String> {
 }
 
 pub(super) fn io_thread(text: &str) -> Result<LinkKind, String> {
-    LinkKind::named(text).ok_or_else(|| format!("invalid io_thread \"{text}\": use auto, yes or no"))
+    LinkKind::named(text)
+        .ok_or_else(|| format!("invalid io_thread \"{text}\": use auto, yes or no"))
 }
 
 /// `None` is `auto`.

@@ -365,8 +365,10 @@ impl Address {
                     .into());
             }
             ("volume", AddressRole::To) => {
-                return Err("`volume` is for --from, where it sets one stream of a mix; use --volume"
-                    .into());
+                return Err(
+                    "`volume` is for --from, where it sets one stream of a mix; use --volume"
+                        .into(),
+                );
             }
             ("senders", AddressRole::To) => {
                 return Err(
