@@ -42,10 +42,10 @@ def auto_latency_rises_with_spikes_and_comes_down_after_them():
     write(RECORD, "delay_us every 1ms\n" + "".join(f"{max(spike, 1000)}\n" for spike in spikes))
     relay = ("lab", "impair", "--listen", "rtp://127.0.0.1:6004", "--to", "rtp://127.0.0.1:5004",
              "--trace", RECORD, "--once", "--back", "ideal")
-    recv = ("recv", "--from", "rtp://127.0.0.1:5004", "--output", "null:", "--latency", "auto", "--no-witness")
+    recv = ("recv", "--from", "rtp://127.0.0.1:5004", "--output", "null:", "--latency", "auto", "--no-stall-monitor")
     with running("taut: relaying ", *relay), running("taut: listening at ", *recv) as heard:
         subprocess.run([guest.taut, "send", "--input", "tone:997", "--to", "rtp://127.0.0.1:6004",
-                        "--duration", "18s", "--report", "none", "--no-witness"], check=True,
+                        "--duration", "18s", "--report", "none", "--no-stall-monitor"], check=True,
                        stderr=subprocess.DEVNULL)
     stream = heard[0]["streams"][0]
     auto, counters = stream["latency"]["auto"], stream["counters"]

@@ -84,15 +84,15 @@ def carried(cable, shape, seconds, options=""):
     result, programs = Carried(), {}
     address = f"rtp://127.0.0.1:{5900 + 2 * cable.number + 20 * WAYS.index(cable.way)}"
     from_card = cable.way == "capture"
-    common = ["--period", str(shape.period), "--no-witness", "--report", "json"]
+    common = ["--period", str(shape.period), "--no-stall-monitor", "--report", "json"]
     card = cable.device(options)
     recv = ["--from", address, "--output", f"file:{HEARD}" if from_card else card, "--rate", "48000", "--channels",
-            "2", "--overwrite", "--until-bye", *shape.more["recv"]]
+            "2", "--overwrite", "--exit-on-bye", *shape.more["recv"]]
     send = ["--input", card if from_card else "tone:997", "--to", address, "--ptime", shape.ptime, "--latency",
             shape.latency, "--duration", f"{seconds}s", *shape.more["send"]]
     for role, arguments in (("recv", recv), ("send", send)):
         programs[role] = subprocess.Popen(
-            [guest.taut, role, *arguments, *common, "--ledger", LEDGER.format(role)],
+            [guest.taut, role, *arguments, *common, "--packet-log", LEDGER.format(role)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         wait_until(cable.runs, f"{cable.status} does not say RUNNING")

@@ -35,7 +35,7 @@ def refusal_of(way, device, *options, words):
     """What taut says that cannot open its device: one sentence with these words."""
     roles = {"capture": ["send", "--to", "rtp://127.0.0.1:5990", "--input"],
              "playback": ["recv", "--from", "rtp://127.0.0.1:5992", "--output"]}
-    command = [guest.taut, *roles[way], device, "--no-witness", "--report", "none", "--duration", "2s", *options]
+    command = [guest.taut, *roles[way], device, "--no-stall-monitor", "--report", "none", "--duration", "2s", *options]
     run = subprocess.run(command, capture_output=True, text=True)
     said = run.stderr.strip()
     missing = [word for word in words if word not in said]

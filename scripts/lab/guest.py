@@ -1,4 +1,4 @@
-"""Cards, hosts, streams and marks inside the lab guest (docs/lab-guest.md)."""
+"""Cards, hosts, streams and marks inside the lab guest (docs/internals/lab-guest.md)."""
 
 import contextlib
 import glob
@@ -105,7 +105,7 @@ def stream(shape, begin, end, port=5004):
     """taut carries sound from a device at a host to a device at another, each a pair, and takes changes at
     the sender's standard input; afterwards the dictionary has its reports."""
     address = f"rtp://{ADDRESSES[end[0]]}:{port}"
-    common = ["--period", str(shape.period), "--no-witness", "--report", "json"]
+    common = ["--period", str(shape.period), "--no-stall-monitor", "--report", "json"]
     commands = {
         "recv": [end[0], taut, "recv", "--from", address, "--output", end[1]],
         "send": [begin[0], taut, "send", "--input", begin[1], "--to", address, "--ptime", shape.ptime,

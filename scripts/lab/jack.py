@@ -51,7 +51,7 @@ def server(period):
 
 @scenario("all", "cards")
 def jack_iodelay_reads_the_latency_that_was_configured_within_a_tenth_of_a_millisecond():
-    common = ["--channels", "1", "--latency", f"{CONFIGURED_MS}ms", "--no-witness"]
+    common = ["--channels", "1", "--latency", f"{CONFIGURED_MS}ms", "--no-stall-monitor"]
     recv = [guest.taut, "recv", "--from", ADDRESS, "--rate", "48000", "--output", "jack:hears?connect=jack_delay:in"]
     send = [guest.taut, "send", "--input", "jack:sends?connect=jack_delay:out", "--to", ADDRESS]
     with server(48):
@@ -80,7 +80,7 @@ def at_64_frames_no_packet_is_late_between_the_cards_of_one_server(case):
     recv = [guest.taut, "recv", "--from", ADDRESS, "--output", "jack:hears?connect=system"]
     send = [guest.taut, "send", "--input", "jack:sends?connect=system", "--to", ADDRESS, "--duration", f"{seconds}s"]
     with server(64):
-        hears = subprocess.Popen([*recv, *common, *chosen[:2], "--until-bye"], stdout=subprocess.PIPE, text=True)
+        hears = subprocess.Popen([*recv, *common, *chosen[:2], "--exit-on-bye"], stdout=subprocess.PIPE, text=True)
         try:
             sends = subprocess.run([*send, *common, *chosen], check=True, capture_output=True, text=True)
             out, _ = hears.communicate(timeout=20)

@@ -67,7 +67,7 @@ def sending(to, pacing, *more, seconds=3):
     """taut sends packets of class A for so long; afterwards the list has the stream's report."""
     program = subprocess.Popen(["ip", "netns", "exec", "near", guest.taut, "send", "--input", "tone:997", "--to", to,
                                 "--ptime", "125us", "--latency", "20ms", "--pacing", pacing, "--duration", f"{seconds}s",
-                                "--no-witness", "--quiet", "--report", "json", *more],
+                                "--no-stall-monitor", "--quiet", "--report", "json", *more],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     streams = []
     try:
@@ -95,7 +95,7 @@ def looping(pacing, period=48, seconds=3):
     """The stamps of packets of class A that a bare loop sends for so long; all are to arrive."""
     with tapped(seconds=seconds + 4) as stamps:
         sh(f"ip netns exec near {guest.taut} lab loop --to {TO['AVTP'][0]} --pacing {pacing} --format l24 --channels 2 "
-           f"--rate 48000 --ptime 125us --period {period} --duration {seconds}s --ledger {LEDGER} --scheduler fifo:69",
+           f"--rate 48000 --ptime 125us --period {period} --duration {seconds}s --packet-log {LEDGER} --scheduler fifo:69",
            stdout=subprocess.DEVNULL)
     if len(stamps) != 8000 * seconds:
         raise Wrong(f"{len(stamps)} of {8000 * seconds} packets of the loop arrived by {pacing}")
@@ -182,7 +182,7 @@ def what_an_etf_drops_is_counted_and_named_by(protocol):
     to, *port = TO[protocol]
     try:
         with queue("etf"):
-            with tapped(*port, seconds=20) as stamps, sending(to, "etf", "--ledger", LEDGER) as streams:
+            with tapped(*port, seconds=20) as stamps, sending(to, "etf", "--packet-log", LEDGER) as streams:
                 sounding(4000)
                 for ahead in range(38, 46):
                     set_tai(ahead)

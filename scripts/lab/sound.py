@@ -48,7 +48,7 @@ def there_and_back_at_16_frames_with_drift_correction_is_below_2667_us():
     programs began on one CPU, is no fault of theirs."""
     wrong = []
     with exact(16, OTHER):
-        more = ("--resampler", "low-delay", "--ledger", "/run/$PORT.csv")
+        more = ("--resampler", "low-delay", "--packet-log", "/run/$PORT.csv")
         row, reports, (begin, end) = round_trip(
             Shape(16, "334us", "1400us", recv=more), 20, settle=8, changes=("latency 1300us",))
     for way, port in (("there", 5004), ("back", 5014)):

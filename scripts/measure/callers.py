@@ -37,14 +37,14 @@ class Called:
         cores = os.cpu_count() or 1
         here, there = ("0", f"1-{cores - 1}") if cores > 1 else ("0", "0")
         self.environment = {**os.environ, "TAUT_HOME": self.at("home")}
-        line = ["serve", "--listen", "127.0.0.1:0", "--input", "tone:440", "--output", "null:", "--callers", str(callers),
+        line = ["serve", "--listen", "127.0.0.1:0", "--input", "tone:440", "--output", "null:", "--max-callers", str(callers),
                 "--report", "none", "--period", PERIOD]
         self.server = self.start(here, line, "server", limit=8 * callers + 200)
         wait_for(self.at("server"), "listening for calls at ")
         with open(self.at("server")) as said:
             address = said.read().split("listening for calls at ")[1].split()[0]
         self.callers = []
-        call = ["call", address, "--input", "tone:1000", "--output", "null:", "--report", "none", "--no-witness", "--period", PERIOD]
+        call = ["call", address, "--input", "tone:1000", "--output", "null:", "--report", "none", "--no-stall-monitor", "--period", PERIOD]
         for caller in range(callers):
             more = [] if caller < sounding else ["--hold", "--control"]
             self.callers.append(self.start(there, [*call, *more], "callers"))

@@ -125,7 +125,7 @@ def launched():
         for line in cargo_bench("tautline-engine", "launched").splitlines():
             case = re.match(r"(rtp|avtp)(?:, (wire threads))?: taut (\S+) ns, bare (.*?)(\S+) ns", line)
             if case:
-                by = (case[1].upper(), case[2] or "--link direct", case[4].strip())
+                by = (case[1].upper(), case[2] or "--io-thread no", case[4].strip())
                 found.setdefault(by, []).append((float(case[3]), float(case[5])))
     for (wire, way, loop), pairs in found.items():
         ratios = [ours / bare for ours, bare in pairs]

@@ -24,7 +24,7 @@ class Many:
             ports.add(free_port())
         addresses = [f"rtp://127.0.0.1:{port}" for port in sorted(ports)]
         common = ["--format", "l16", "--period", "240", "--latency", latency, "--report", "none"]
-        common += [] if witness else ["--no-witness"]
+        common += [] if witness else ["--no-stall-monitor"]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "preexec_fn": open_files(4 * streams + 100)}
         each = lambda option: [word for address in addresses for word in (option, address)]
         self.receiver = subprocess.Popen(

@@ -112,7 +112,7 @@ def processes():
         runs = {"": [], ", witness on": []}
         theirs, excesses = [], []
         for _ in range(REPEATS):
-            shares, _, report = taut_pair(period, f"{ptime}ms", f"{latency}ms", "--no-witness")
+            shares, _, report = taut_pair(period, f"{ptime}ms", f"{latency}ms", "--no-stall-monitor")
             runs[""].append(shares)
             measured = report["streams"][0]["latency"]["measured"]["p50_ns"]
             if measured is not None:
@@ -137,7 +137,7 @@ def short_packets():
     say("short packets")
     rows = Rows()
     for ptime, period in (("125us", 48), ("125us", 256), ("1ms", 256)):
-        shares = [taut_pair(period, ptime, "20ms", "--no-witness", coding="l24")[0][0] for _ in range(REPEATS)]
+        shares = [taut_pair(period, ptime, "20ms", "--no-stall-monitor", coding="l24")[0][0] for _ in range(REPEATS)]
         rows.add(f"sender's share of a core, stereo L24, packets of {ptime.replace('u', ' µ').replace('m', ' m')}, periods of {period} frames",
                  "", f"{spread(shares)} %")
     return [rows.table()]
@@ -169,7 +169,7 @@ def memory_of_calls(count=4):
         quiet["env"] = {**os.environ, "TAUT_HOME": home, "XDG_RUNTIME_DIR": home}
         address = f"127.0.0.1:{free_port()}"
         ends = ["--output", "null:", "--report", "none"]
-        serve = [TAUT, "serve", "--listen", address, "--input", "tone:440", "--callers", str(count), *ends]
+        serve = [TAUT, "serve", "--listen", address, "--input", "tone:440", "--max-callers", str(count), *ends]
         processes = [subprocess.Popen(serve, **quiet)]
         try:
             time.sleep(2)

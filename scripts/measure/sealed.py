@@ -21,7 +21,7 @@ class Pair:
 
     def __init__(self, period, ptime, *more):
         address = f"rtp://127.0.0.1:{free_port()}"
-        common = ["--period", str(period), "--latency", "10ms", "--format", "l24", "--report", "none", "--no-witness", *more]
+        common = ["--period", str(period), "--latency", "10ms", "--format", "l24", "--report", "none", "--no-stall-monitor", *more]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         receiver = [TAUT, "recv", "--from", address, "--output", "null:", *common]
         sender = [TAUT, "send", "--input", "virtual:?tone=440", "--to", address, "--ptime", ptime, *common]

@@ -47,7 +47,7 @@ def opus():
     return [[*system, *bundled[1:]] for system, bundled in zip(*runs)]
 
 
-WAYS = ("red:1", "code:1", "red:2", "code:2", "red:3", "code:3", "red:8", "code:8")
+WAYS = ("red:1", "fec:1", "red:2", "fec:2", "red:3", "fec:3", "red:8", "fec:8")
 
 
 def redundancy():

@@ -8,7 +8,7 @@
 //!
 //! So an RTP packet can legitimately arrive twice. It is decrypted each time, unless it is 4096
 //! packets older than its source's newest; the receiver detects and counts duplicates by sequence
-//! number ([decision 50](../../../docs/decisions/0050-streams-are-sealed-by-srtp.md)). RTCP packets
+//! number ([decision 50](../../../docs/internals/decisions/0050-streams-are-sealed-by-srtp.md)). RTCP packets
 //! are decrypted only once.
 
 mod cipher;

@@ -1,5 +1,5 @@
 //! Acoustic echo cancellation on two devices. The devices report when each frame met a converter,
-//! so that only the room is left to learn. Adds no delay (docs/decisions/0057, 0071).
+//! so that only the room is left to learn. Adds no delay (docs/internals/decisions/0057, 0071).
 
 mod canceller;
 #[cfg(test)]

@@ -150,7 +150,8 @@ mod tests {
 
     #[test]
     fn the_options_of_a_virtual_card_are_read() {
-        let text = "virtual:?ppm=-50.5&period=12&periods=3&tone=440&record=a b.wav&gone=2s&back=1s";
+        let text =
+            "virtual:?ppm=-50.5&period=12&periods=3&tone=440&record=a b.wav&unplug=2s&replug=1s";
         let Ok(DeviceSpec::Software(SoftwareSpec::Virtual(options))) = text.parse() else {
             panic!("{text}")
         };
@@ -208,8 +209,8 @@ mod tests {
             "ppm=inf",
             "period=0",
             "periods=1",
-            "gone=2",
-            "back=1s",
+            "unplug=2",
+            "replug=1s",
             "record=",
         ] {
             assert!(refused(&format!("virtual:?{option}")).starts_with("virtual:?"));

@@ -81,7 +81,7 @@ fn a_file_as_input_loses_nothing_to_a_host_that_stalls() {
 fn a_card_that_goes_is_opened_again_and_records_into_the_same_file() {
     let path = scratch("gone.wav");
     let spec: DeviceSpec =
-        format!("virtual:?gone=5ms&back=1ms&record={}", path.display()).parse().unwrap();
+        format!("virtual:?unplug=5ms&replug=1ms&record={}", path.display()).parse().unwrap();
     let format = extras(SampleFormat::F32);
     let opened = open_supervised(&spec, Direction::Playback, settings(), format).unwrap();
     let Opened { mut device, notes, supervision, .. } = opened;

@@ -158,7 +158,7 @@ fn a_card_that_goes_both_ways_does_not_allocate_per_period() {
 #[test]
 fn a_card_that_goes_and_comes_back_does_not_allocate_on_the_devices_thread() {
     for direction in [Direction::Capture, Direction::Playback] {
-        let spec: DeviceSpec = "virtual:?gone=5ms&back=1ms".parse().unwrap();
+        let spec: DeviceSpec = "virtual:?unplug=5ms&replug=1ms".parse().unwrap();
         let period = Frames::new(48);
         let settings =
             Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods: 2 };

@@ -1,4 +1,4 @@
-//! Calls: sound both ways between machines ([docs/calls.md](../../../docs/calls.md)).
+//! Calls: sound both ways between machines ([docs/guide/calls.md](../../../docs/guide/calls.md)).
 //!
 //! ```text
 //! Callers ── Caller: dials, keeps the control connection, reconnects ─┐

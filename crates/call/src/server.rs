@@ -57,7 +57,7 @@ pub struct ServerConfig {
     /// Callers at a time.
     pub callers: u16,
     /// Callers of one machine at a time.
-    pub callers_each: Option<u16>,
+    pub max_calls_per_host: Option<u16>,
     /// Whether callers hear each other.
     pub bridged: bool,
     /// Whether the user sees the calls.
@@ -130,7 +130,7 @@ impl Server {
         let sounding = usize::from(config.callers.min(MAX_SOUNDING));
         let limits =
             CallLimits::of(config.callers.into(), sounding, Some(trust.identity().key().bytes()));
-        let limits = limits.each(config.callers_each.map(usize::from));
+        let limits = limits.each(config.max_calls_per_host.map(usize::from));
         let answering = Answering::new(offer, ports).limited(limits);
         let format = |way| Side::Called.terms(&usual, way).coding.sample;
         let formats = [Direction::Capture, Direction::Playback].map(format);
@@ -526,7 +526,7 @@ fn seats(address: SocketAddr, asked: bool, callers: u16) -> Result<Vec<UdpSocket
     let seat = |seat| {
         let port = address.port().checked_add(seat).ok_or_else(|| {
             Error::Usage(format!(
-                "no {callers} UDP ports follow {}; listen at a lower port, or use fewer --callers",
+                "no {callers} UDP ports follow {}; listen at a lower port, or use fewer --max-callers",
                 address.port()
             ))
         })?;

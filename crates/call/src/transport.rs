@@ -80,7 +80,7 @@ pub(crate) fn use_tcp(
 pub(crate) fn bind(at: SocketAddr) -> Result<UdpSocket, Error> {
     UdpSocket::bind(at).map_err(|error| {
         Error::Open(format!(
-            "binding UDP {at} for the sound: {error}; another taut serve may run there, which takes as many ports as --callers \
+            "binding UDP {at} for the sound: {error}; another taut serve may run there, which takes as many ports as --max-callers \
              says, 8 if it says none: choose another with --listen HOST:PORT"
         ))
     })

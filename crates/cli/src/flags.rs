@@ -47,7 +47,7 @@ pub(crate) use values::coding_in_line;
 use values::{CodingOrAuto, PacingOrAuto, coding_or_auto, fragment, link, pacing};
 pub(crate) use work::{Plugins, WorkFlags};
 
-/// Carries sound between machines and proves when it arrives.
+/// Send audio between machines with low, measured latency
 #[derive(Debug, Parser)]
 #[command(
     name = "taut",
@@ -62,50 +62,49 @@ pub(crate) struct Taut {
 /// What `taut` does.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Carry the bundled recording to two receivers here, and show where the time goes
+    /// Send a recording to two receivers on this machine and measure it
     Demo(Demo),
-    /// Capture sound and send it: to one machine, to several, or to a multicast group
+    /// Capture audio and send it to one or more receivers
     Send(Box<Send>),
-    /// Receive sound and play it: one stream, or several mixed
+    /// Receive streams and play them
     Recv(Box<Recv>),
-    /// Offer this machine's sound to a caller: what programs here play is heard there, and the caller here
+    /// Accept calls: audio of this machine's programs or devices, both ways
     Serve(Box<ServeFlags>),
-    /// Call a machine on which taut serve runs: sound both ways, sealed
+    /// Call a machine that runs taut serve: encrypted audio both ways
     Call(Box<CallFlags>),
-    /// List the devices that sound can come from and go to, and what can be asked of each
+    /// List audio devices
     Devices(Devices),
-    /// Look for what would spoil sound on this machine, and say what mends it
+    /// Check this machine for causes of dropouts, with fixes
     Doctor(Doctor),
-    /// Show what is happening now: every stream that is sent or received on this machine, and every plugin
-    /// that it runs for others
+    /// Show the running streams and plugins of this machine
     Top(Top),
-    /// Run LADSPA plugins for other machines, inside their hosts' own period
+    /// Run LADSPA plugins for other machines
     Work(Box<WorkFlags>),
-    /// List the LADSPA plugins of this machine, or of others where `taut work` runs
+    /// List LADSPA plugins, here or on machines that run taut work
     Plugins(Plugins),
-    /// Trust another machine and be trusted by it, in one step: both users compare a code
+    /// Exchange keys with another machine; users compare a code
     Pair(PairFlags),
-    /// Show what this machine is known by to others that are to trust it
+    /// Print this machine's name and key
     Id(Id),
-    /// Make a key by which streams are sealed (SRTP)
+    /// Create an SRTP key file
     SrtpKey(SrtpKey),
-    /// Trust another machine, by its key: for what listens beyond this one
+    /// List, add or remove trusted machines
     Trust(TrustFlags),
-    /// Join the ledgers of a sender and a receiver, packet by packet
+    /// Join the packet logs of sender and receiver
     Join(Join),
-    /// Say whether what was heard is what was sent, frame by frame
+    /// Compare a recording with the file that was sent
     Compare(Compare),
-    /// Experiments, such as a network that misbehaves on purpose
+    /// Experiments: measure latency, jitter, quality; impair a network
     #[cfg(feature = "lab")]
     #[command(subcommand)]
     Lab(tautline_lab::Lab),
-    /// Experiments, such as a network that misbehaves on purpose: not in this build, see make release
+    /// Experiments; not in this build, see make release
     #[cfg(not(feature = "lab"))]
     #[command(disable_help_flag = true)]
     Lab(AbsentLab),
-    /// Write man pages into a folder
+    /// Write man pages to a folder
     Man(OutFolder),
-    /// Write shell completions into a folder
+    /// Write shell completions to a folder
     Completions(OutFolder),
 }
 
@@ -121,24 +120,26 @@ pub(crate) struct AbsentLab {
 #[derive(Debug, Args)]
 #[command(after_help = help::DEMO)]
 pub(crate) struct Demo {
-    /// Folder for what each receiver played and the reports
+    /// Output folder
     #[arg(long, value_name = "DIR", default_value = "taut-demo")]
     pub(crate) out: PathBuf,
-    /// Stop after so many seconds of the 20 second recording
+    /// Stop after N of the 20 seconds of the recording
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) seconds: Option<u32>,
-    /// Capture to DAC: the link offset
+    /// Delay from capture to playback
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = span)]
     pub(crate) latency: Span,
-    /// Frames per wake-up of each card
+    /// Frames per device period
     #[arg(long, value_name = "FRAMES", default_value_t = 48,
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) period: u32,
-    /// Periods in each card's buffer
+    /// Periods in each device buffer
     #[arg(long, value_name = "N", default_value_t = 48,
           value_parser = clap::value_parser!(u32).range(2..=64))]
     pub(crate) periods: u32,
-    /// Of the cards' threads: fifo:70, rr:70, deadline:RUNTIME/DEADLINE/PERIOD or other
+    /// Scheduler of the device threads
+    ///
+    /// fifo:70, rr:70, deadline:RUNTIME/DEADLINE/PERIOD, or other for none.
     #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>)]
     pub(crate) scheduler: Scheduler,
     #[command(flatten)]
@@ -149,100 +150,134 @@ pub(crate) struct Demo {
 #[derive(Debug, Args)]
 #[command(after_help = help::SEND, after_long_help = help::SEND_LONG)]
 pub(crate) struct Send {
-    /// Where the sound comes from: alsa:hw:0, jack:NAME, pipewire:NAME, file:PATH, file:- for standard
-    /// input, tone:HZ, virtual: or null:; see Devices
+    /// alsa:NAME, jack:NAME, pipewire:NAME, file:PATH, tone:HZ
+    ///
+    /// Device or file to capture from; see Devices below.
     #[arg(long, short, value_name = "DEVICE", value_parser = device())]
     pub(crate) input: DeviceSpec,
-    /// Repeat the file of --input without a gap, until Ctrl-C or --duration
+    /// Repeat the input file without a gap
     #[arg(long = "loop")]
     pub(crate) looped: bool,
-    /// Where it goes: rtp://HOST:PORT or a .sdp file, see Addresses; once for each destination
+    /// rtp://HOST:PORT or an .sdp file (repeatable)
+    ///
+    /// Destination: also rtp+tcp:// and avtp://, once per destination; see Addresses below.
     #[arg(long, short, value_name = "ADDRESS", required = true, value_parser = address(Address::to_send_to))]
     pub(crate) to: Vec<Address>,
     #[command(flatten)]
     pub(crate) stream: StreamFlags,
-    /// Sound in one packet, 125us to 20ms, in whole frames: less is less delay and more packets
-    /// [default: 1ms; opus: 5ms; opus-voice: 10ms]
+    /// Audio per packet, 125us to 20ms [default: 1ms]
+    ///
+    /// Whole frames. Shorter packets mean less delay and more packets. The default of opus is 5ms, of opus-voice
+    /// 10ms.
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) ptime: Option<Span>,
-    /// Bits per second of Opus, such as 96k [default: 96k for each channel; opus-voice: 32k]
-    #[arg(long, value_name = "BITS", value_parser = bitrate, help_heading = "Stream")]
+    /// Opus bit rate, such as 96k
+    ///
+    /// 6k to 510k bits per second. [default: 96k per channel; opus-voice: 32k]
+    #[arg(long, value_name = "BITS", value_parser = bitrate, help_heading = "Stream", hide_short_help = true)]
     pub(crate) bitrate: Option<u32>,
+    /// Capture to playback, or auto [default: 5ms]
+    ///
+    /// The sender announces this delay and every receiver keeps it. auto: as long as the slowest receiver
+    /// requests, at most 400ms (50ms for a multicast group); auto:80ms sets another maximum. The default is
+    /// longer if --ptime or --period need it, and 150ms for a file to a multicast group.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = latency, help_heading = "Timing")]
+    pub(crate) latency: Option<LatencyRule>,
     #[command(flatten)]
     pub(crate) timing: Timing,
     #[command(flatten)]
     pub(crate) sound: SoundFlags,
     #[command(flatten)]
     pub(crate) running: RunFlags,
-    /// What packets carry of earlier ones, so that lost ones can be repaired: off, red:N for N
-    /// copies, code:N for N symbols of an erasure code, auto for what receivers' losses ask for;
-    /// +paths:eth0,eth1 sends every packet by two networks
-    #[arg(long, value_name = "HOW", default_value = "off", help_heading = "Network",
+    /// Repair lost packets: off, auto, red:N, fec:N
+    ///
+    /// Packets then carry data of earlier ones, from which receivers repair losses. red:N: N copies (RFC 2198).
+    /// fec:N: N symbols of an erasure code. auto: as much as the reported losses need. +paths:eth0,eth1 also
+    /// sends each packet over two networks. [default: off]
+    #[arg(long, value_name = "RULE", default_value = "off", help_heading = "Network", hide_default_value = true,
           value_parser = parse::<RedundancyFlag>)]
     pub(crate) redundancy: RedundancyFlag,
-    /// Time after its own departure in which a packet may still be repaired: part of the latency, no
-    /// more than that leaves, and 64 packets at most [default: what --latency leaves, else 10ms]
-    #[arg(long, value_name = "TIME", help_heading = "Network", value_parser = span)]
+    /// Longest time after which a packet can be repaired
+    ///
+    /// Counted from the departure of the packet; part of the latency, at most 64 packets. [default: what
+    /// --latency leaves; 10ms with --latency auto]
+    #[arg(long, value_name = "TIME", help_heading = "Network", value_parser = span, hide_short_help = true)]
     pub(crate) redundancy_budget: Option<Span>,
-    /// The most symbols that --redundancy auto puts in each packet, whatever receivers report
-    /// [default: 8; to a group, where anybody may report, 1]
-    #[arg(long, value_name = "N", help_heading = "Network",
+    /// Maximum symbols per packet with --redundancy auto
+    ///
+    /// Receivers cannot raise it. [default: 8; multicast: 1]
+    #[arg(long, value_name = "N", help_heading = "Network", hide_short_help = true,
           value_parser = clap::value_parser!(u8).range(0..=24))]
     pub(crate) redundancy_limit: Option<u8>,
-    /// The longest latency that --latency auto promises, whatever receivers ask for [default: 400ms;
-    /// to a group, where anybody may ask, 50ms]
-    #[arg(long, value_name = "TIME", help_heading = "Timing", value_parser = span)]
-    pub(crate) latency_limit: Option<Span>,
-    /// Plain RTP without the sender's instants: for receivers that refuse header extensions; packets of AVTP have none
-    #[arg(long, help_heading = "Network")]
-    pub(crate) no_stamps: bool,
-    /// What to do with packets too long for the network to carry in one piece
-    #[arg(long, value_name = "WHEN", default_value = "allow", help_heading = "Network", value_parser = fragment())]
+    /// Send plain RTP without header extensions
+    ///
+    /// For receivers that reject them. The extensions carry capture and departure times.
+    #[arg(long, help_heading = "Network", hide_short_help = true)]
+    pub(crate) no_header_extensions: bool,
+    /// Whether packets longer than the MTU may be fragmented
+    #[arg(long, value_name = "WHEN", default_value = "allow", help_heading = "Network", value_parser = fragment(),
+          hide_short_help = true)]
     pub(crate) fragment: FragmentPolicy,
-    /// Who sends: the device's thread, or a wire thread that spaces packets, those that fit one Ethernet
-    /// frame together as one
-    #[arg(long, value_name = "KIND", default_value = "auto", help_heading = "Network", value_parser = link())]
-    pub(crate) link: LinkKind,
-    /// What spaces packets: a queue that lets each go at its launch time, or a thread
-    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Network", value_parser = pacing())]
+    /// Send from a separate thread
+    ///
+    /// It spaces the packets of a period. auto: if a period holds several packets.
+    #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Network", value_parser = link(),
+          hide_short_help = true)]
+    pub(crate) io_thread: LinkKind,
+    /// How packets are spaced
+    ///
+    /// By a queue discipline with launch times (etf-offload, etf, fq), by a thread (sleep), or not at all
+    /// (batch).
+    #[arg(long, value_name = "MODE", default_value = "auto", help_heading = "Network", value_parser = pacing(),
+          hide_short_help = true)]
     pub(crate) pacing: PacingOrAuto,
-    /// Have the kernel stamp one packet in so many as it leaves, for the report and the ledger [default: 20 a second]
-    #[arg(long, value_name = "N", help_heading = "Network",
+    /// Request a kernel transmit timestamp of one packet in N
+    ///
+    /// For the report and the packet log. [default: 20 per second]
+    #[arg(long, value_name = "N", help_heading = "Network", hide_short_help = true,
           value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) stamp_every: Option<u32>,
-    /// Instead of --latency: what packets take from leaving to being heard at most (max transit time); by AVTP, with
-    /// what they take until they leave, 2.1s at most
+    pub(crate) tx_timestamp_every: Option<u32>,
+    /// Maximum time from departure to playback, instead of --latency
+    ///
+    /// The maximum transit time of IEEE 1722. With AVTP it and the time to departure are at most 2.1s together.
     #[arg(long, value_name = "TIME", conflicts_with = "latency", help_heading = "Network",
-          value_parser = span)]
-    pub(crate) mtt: Option<Span>,
-    /// What the sender's clock may be off by, which --mtt leaves out
-    #[arg(long, value_name = "TIME", default_value = "125us", requires = "mtt",
-          help_heading = "Network", value_parser = span)]
+          value_parser = span, hide_short_help = true)]
+    pub(crate) max_transit_time: Option<Span>,
+    /// Uncertainty of the sender's clock, added to --max-transit-time
+    #[arg(long, value_name = "TIME", default_value = "125us", requires = "max_transit_time",
+          help_heading = "Network", value_parser = span, hide_short_help = true)]
     pub(crate) time_uncertainty: Span,
-    /// Seal packets and reports by SRTP, with the key in this file (taut srtp-key): only who has it hears them; the same
-    /// for all --to
+    /// Encrypt with SRTP; the key is in FILE
+    ///
+    /// Packets and reports of all --to; see taut srtp-key.
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub(crate) srtp_key_file: Option<PathBuf>,
-    /// Priority mark for the network's switches (DSCP), 0 to 63 or a name such as EF, AF41 or CS5: AES67 gives AF41 to
-    /// media; frames of Ethernet (avtp://) have ?prio= instead [default: AF41]
-    #[arg(long, value_name = "DSCP", help_heading = "Network", value_parser = dscp)]
+    /// Priority mark (DSCP) of IP packets
+    ///
+    /// 0 to 63, or a name such as EF, AF41 or CS5. AES67 specifies AF41 for media. avtp:// has ?prio= instead.
+    /// [default: AF41]
+    #[arg(long, value_name = "DSCP", help_heading = "Network", value_parser = dscp, hide_short_help = true)]
     pub(crate) dscp: Option<u8>,
-    /// Run this command with sh -c for each receiver that stops reporting without a goodbye: TAUT_RECEIVER is its
-    /// host, TAUT_STREAM the stream's address
-    #[arg(long, value_name = "COMMAND", help_heading = "Run")]
+    /// Run a command when a receiver stops reporting
+    ///
+    /// COMMAND is run with sh -c for each receiver that stops without a goodbye. TAUT_RECEIVER is its host,
+    /// TAUT_STREAM the address of the stream.
+    #[arg(long, value_name = "COMMAND", help_heading = "Run", hide_short_help = true)]
     pub(crate) on_lost: Option<String>,
-    /// Write the stream's description (SDP) here, for receivers that ask for one
-    #[arg(long, value_name = "PATH")]
+    /// Write the stream's SDP description to FILE
+    #[arg(long, value_name = "FILE", help_heading = "Run", hide_short_help = true)]
     pub(crate) sdp: Option<PathBuf>,
-    /// Write the SRTP key into that description, too, for programs that read it there; it is then its owner's alone
-    #[arg(long, requires = "sdp")]
+    /// Include the SRTP key in the SDP file
+    ///
+    /// For programs that read the key there. Only the owner can then read the file.
+    #[arg(long, requires = "sdp", help_heading = "Run", hide_short_help = true)]
     pub(crate) sdp_key: bool,
 }
 
 impl Send {
-    /// From departure to presentation, where that is said and no latency.
+    /// Departure to presentation, if given instead of a latency.
     pub(crate) fn transit(&self) -> Option<Span> {
-        self.mtt.map(|mtt| mtt + self.time_uncertainty)
+        self.max_transit_time.map(|time| time + self.time_uncertainty)
     }
 }
 
@@ -250,171 +285,218 @@ impl Send {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = help::RECV, after_long_help = help::RECV_LONG)]
 pub(crate) struct Recv {
-    /// Where to listen: rtp://HOST:PORT of this machine or of a group, or a .sdp file, see
-    /// Addresses; once for each stream. RTCP is heard at the UDP port above
+    /// rtp://HOST:PORT or an .sdp file (repeatable)
+    ///
+    /// HOST is an address of this machine or a multicast group. Also rtp+tcp:// and avtp://, once per stream; see
+    /// Addresses below. RTCP uses the next UDP port.
     #[arg(long, short, value_name = "ADDRESS", required = true, value_parser = address(Address::to_hear))]
     pub(crate) from: Vec<Address>,
-    /// Where the sound goes: alsa:hw:0, jack:NAME, pipewire:NAME, file:PATH (a WAV), file:- for standard
-    /// output, virtual: or null:; see Devices
+    /// alsa:NAME, jack:NAME, pipewire:NAME, file:PATH
+    ///
+    /// Device or WAV file to play to; see Devices below.
     #[arg(long, short, value_name = "DEVICE", value_parser = device())]
     pub(crate) output: DeviceSpec,
     #[command(flatten)]
     pub(crate) stream: StreamFlags,
-    /// Longest packets expected; the sender's are taken whatever their length
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span)]
+    /// Longest packets expected
+    ///
+    /// Packets of any length are accepted.
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span, hide_short_help = true)]
     pub(crate) ptime: Span,
+    /// Capture to playback, or auto [default: sender's]
+    ///
+    /// auto: as short as the arrivals of the packets allow; auto:150ms sets a maximum and discards later packets.
+    /// Without an announcement the default follows the arrivals, too.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = latency, help_heading = "Timing")]
+    pub(crate) latency: Option<LatencyRule>,
     #[command(flatten)]
     pub(crate) timing: Timing,
     #[command(flatten)]
     pub(crate) sound: SoundFlags,
     #[command(flatten)]
     pub(crate) running: RunFlags,
-    /// How many packets may come too late for the latency that is advised, or kept with --latency
-    /// auto
+    /// Share of packets that may be late with --latency auto
+    ///
+    /// Also for the latency that the report recommends.
     #[arg(long, value_name = "SHARE", default_value_t, value_parser = parse::<LossTarget>,
-          help_heading = "Timing")]
+          help_heading = "Timing", hide_short_help = true)]
     pub(crate) loss_target: LossTarget,
-    /// Which of several streams is heard: mix for all, priority for the first given that is there,
-    /// first-alive for the one that came first
-    #[arg(long, value_name = "HOW", default_value = "mix", value_parser = parse::<Select>,
-          help_heading = "Sound")]
+    /// Several streams: mix, priority or first-alive
+    ///
+    /// mix: all of them. priority: the first --from that is received. first-alive: the one that arrived first.
+    /// [default: mix]
+    #[arg(long, value_name = "RULE", default_value = "mix", value_parser = parse::<Select>,
+          help_heading = "Sound", hide_default_value = true)]
     pub(crate) select: Select,
-    /// Sound quality where the card's clock is not the sender's: low-delay adds 0.25 ms, balanced
-    /// 0.33 ms, best 0.5 ms (at 48000 Hz); where both share one clock it is played bit for bit
+    /// Resampler quality: low-delay, balanced or best
+    ///
+    /// Used if the clocks of sender and device differ; otherwise samples are not changed. Delay at 48 kHz: 0.25,
+    /// 0.33 or 0.5 ms.
     #[arg(long, value_name = "QUALITY", default_value = "balanced", value_parser = parse::<Quality>,
-          help_heading = "Sound")]
+          help_heading = "Sound", hide_short_help = true)]
     pub(crate) resampler: Quality,
-    /// Record over a file that is there already
-    #[arg(long)]
+    /// Overwrite an existing output file
+    #[arg(long, help_heading = "Run")]
     pub(crate) overwrite: bool,
-    /// End when every sender has said goodbye and all is played; where one falls silent without a
-    /// goodbye, 3 s later and with exit status 4. By Ethernet alone (avtp://) none is said
-    #[arg(long)]
-    pub(crate) until_bye: bool,
-    /// Write beside a recording (--output file:heard.wav) what spoilt it, and where, for Audacity:
-    /// heard.labels.txt, a line each for what was lost or late and for xruns
-    #[arg(long)]
+    /// Exit when all senders have said goodbye
+    ///
+    /// Everything is played first. A sender that stops without a goodbye (RTCP BYE) ends the run 3 s later with
+    /// exit status 4. AVTP has no goodbye.
+    #[arg(long, help_heading = "Run")]
+    pub(crate) exit_on_bye: bool,
+    /// Write an Audacity label file next to the recording
+    ///
+    /// heard.labels.txt for --output file:heard.wav: one line per lost or late packet and per xrun.
+    #[arg(long, help_heading = "Run", hide_short_help = true)]
     pub(crate) labels: bool,
-    /// Hear what is sealed by SRTP with the key in this file (taut srtp-key), and nothing else; the same for all --from
+    /// Decrypt SRTP; the key is in FILE
+    ///
+    /// Only packets encrypted with this key are accepted, for all --from; see taut srtp-key.
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub(crate) srtp_key_file: Option<PathBuf>,
-    /// Who reads: the device's thread, or a wire thread
-    #[arg(long, value_name = "KIND", default_value = "direct", help_heading = "Network", value_parser = link())]
-    pub(crate) link: LinkKind,
-    /// The clock that streams of AVTP are resampled by: a stream of CRF (IEEE 1722), avtp://eth0/MAC or
-    /// avtp+udp://HOST; see Clocks [default: the streams' own packets tell]
-    #[arg(long, value_name = "ADDRESS", value_parser = Address::to_follow, help_heading = "Timing")]
+    /// Receive in a separate thread
+    #[arg(long, value_name = "WHEN", default_value = "no", help_heading = "Network", value_parser = link(),
+          hide_short_help = true)]
+    pub(crate) io_thread: LinkKind,
+    /// Media clock of AVTP streams
+    ///
+    /// A CRF stream (IEEE 1722), avtp://eth0/MAC or avtp+udp://HOST; see Clocks below. [default: recovered from
+    /// the packets of each stream]
+    #[arg(long, value_name = "ADDRESS", value_parser = Address::to_follow, help_heading = "Timing",
+          hide_short_help = true)]
     pub(crate) clock: Option<Address>,
 }
 
-/// What the stream is.
+/// The format of the stream.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Stream")]
 pub(crate) struct StreamFlags {
-    /// Sample rate: 8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000, 88200, 96000,
-    /// 176400 or 192000 [default: the file's or, at recv, the sender's, else 48000]
+    /// Sample rate, 8000 to 192000 [default: 48000]
+    ///
+    /// 8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000, 88200, 96000, 176400 or 192000. send takes the rate
+    /// of the file by default, recv that of the sender.
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
-    /// Channels, 1 to 64 [default: the file's or, at recv, the sender's, else 2]
+    /// Channels, 1 to 64 [default: 2]
+    ///
+    /// send takes those of the file by default, recv those of the sender.
     #[arg(long, value_name = "N", value_parser = channels)]
     pub(crate) channels: Option<Channels>,
-    /// Coding of samples on the network [default: auto: l24, or f32 for a float
-    /// file; recv: as announced, or as the packets prove]
-    #[arg(long, value_name = "CODING", value_parser = coding_or_auto(), default_value = "auto", hide_default_value = true)]
+    /// l16, l24, l32, f32, opus, … [default: auto]
+    ///
+    /// l16, l24, l32, f32, opus, opus-voice, lossless16 or lossless24. auto at send: l24, or f32 for a float file; at recv: as announced, or
+    /// detected from the packets.
+    #[arg(long, value_name = "CODEC", value_parser = coding_or_auto(), default_value = "auto", hide_default_value = true,
+          hide_possible_values = true)]
     pub(crate) format: CodingOrAuto,
-    /// Number in each packet that stands for the coding (RTP payload type), as the other end has it
-    /// [default: 96 for l16, 97 for l24, 98 for f32, 99 for l32, 100 for opus, 101 and 102 for lossless; recv with
-    /// --format: any]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..128))]
+    /// RTP payload type of --format
+    ///
+    /// [default: 96 for l16, 97 for l24, 98 for f32, 99 for l32, 100 for opus, 101 and 102 for lossless; recv
+    /// with --format: any]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..128), hide_short_help = true)]
     pub(crate) payload_type: Option<u8>,
 }
 
-/// When.
+/// Device timing.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Timing")]
 pub(crate) struct Timing {
-    /// From capture to loudspeaker: the link offset, which every receiver keeps; auto follows what the
-    /// packets' arrivals ask for, send: at the receiver that needs the most; recv and calls: auto:150ms
-    /// goes no further than that, and drops what comes later (send: --latency-limit) [default: 5ms or what ptime and period need, 150ms for a file to a multicast group; recv: the
-    /// sender's, or if it announces none what its packets need; calls: auto:250ms]
-    #[arg(long, value_name = "TIME|auto", allow_hyphen_values = true, value_parser = latency)]
-    pub(crate) latency: Option<LatencyRule>,
-    /// Frames that the device takes at a time: 48 are 1ms at 48000 Hz; the JACK server has its own (jackd -p)
-    /// [default: 48]
+    /// Frames per device period [default: 48]
+    ///
+    /// 48 frames are 1ms at 48000 Hz. A JACK server sets its own (jackd -p).
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) period: Option<u32>,
-    /// Periods in the device's buffer: more outlast a busier machine, and cost delay when playing
+    /// Periods in the device buffer
+    ///
+    /// 2 to 64. More periods survive a busier machine and add playback delay.
     #[arg(long, value_name = "N", default_value_t = 2,
           value_parser = clap::value_parser!(u32).range(2..=64))]
     pub(crate) periods: u32,
-    /// Priority of the device's thread: fifo:70, rr:70, deadline:RUNTIME/DEADLINE/PERIOD, or other
-    /// for none; taut says so if the system refuses it
-    #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>)]
+    /// Scheduler of the device thread
+    ///
+    /// fifo:70, rr:70, deadline:RUNTIME/DEADLINE/PERIOD, or other for none. A warning is printed if the system
+    /// denies it.
+    #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>,
+          hide_short_help = true)]
     pub(crate) scheduler: Scheduler,
 }
 
 impl Timing {
-    /// The period that the device is asked for.
+    /// The requested device period.
     pub(crate) fn period(&self) -> Frames {
         Frames::new(self.period.unwrap_or(48).into())
     }
 }
 
-/// What happens to the sound.
+/// Processing of the audio.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Sound")]
 pub(crate) struct SoundFlags {
-    /// Gain of everything, such as -6dB or 50%
+    /// Gain, such as -6dB or 50%
     #[arg(long, value_name = "GAIN", default_value = "0dB", allow_hyphen_values = true,
           value_parser = parse::<Gain>)]
     pub(crate) volume: Gain,
-    /// For each output channel the input channel it takes, counted from 1, - for silence: 2,1 swaps
-    /// left and right
-    #[arg(long, value_name = "MAP", allow_hyphen_values = true, value_parser = parse::<ChannelMap>)]
+    /// Input channel of each output channel, such as 2,1
+    ///
+    /// Counted from 1; - is silence. 2,1 swaps left and right.
+    #[arg(long, value_name = "MAP", allow_hyphen_values = true, value_parser = parse::<ChannelMap>,
+          hide_short_help = true)]
     pub(crate) map: Option<ChannelMap>,
 }
 
-/// How the run goes and what it leaves.
+/// Duration, control and reports of a run.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct RunFlags {
-    /// Stop after this long, such as 10s; else at Ctrl-C, or when the file that is sent ends
+    /// Stop after this time, such as 10s
+    ///
+    /// [default: at Ctrl-C, or at the end of the input file]
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) duration: Option<Span>,
-    /// What to print at the end [default: text, and none if --quiet]
-    #[arg(long, value_name = "KIND")]
+    /// Print the final report as text, json, html or none
+    ///
+    /// [default: text; with --quiet: none]
+    #[arg(long, value_name = "FORMAT", hide_short_help = true)]
     pub(crate) report: Option<ReportKind>,
     #[command(flatten)]
     pub(crate) voice: VoiceFlags,
-    /// Write the report here too, in the format of the name's suffix: .json, .csv, .html, .txt or .svg; any number
-    /// of times
-    #[arg(long, value_name = "PATH", value_parser = report_path())]
+    /// Write the report to FILE: .json, .csv, .html, .txt
+    ///
+    /// In the format of its extension, also .svg (repeatable).
+    #[arg(long, value_name = "FILE", value_parser = report_path())]
     pub(crate) report_file: Vec<ReportPath>,
-    /// Write every packet's instants here, a line each, as CSV: see taut join
-    #[arg(long, value_name = "PATH")]
-    pub(crate) ledger: Option<PathBuf>,
-    /// How many packets are measured: all, 64 for one in 64, or off. What is counted, and what the
-    /// latency and reports to the other end go by, is taken of all
-    #[arg(long, value_name = "WHICH", default_value = "all", value_parser = parse::<Probes>)]
-    pub(crate) probes: Probes,
-    /// Take changes as lines on standard input while it runs, such as volume -6dB: see Changes
+    /// Write the times of each packet to a CSV file
+    ///
+    /// One line per packet; see taut join.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub(crate) packet_log: Option<PathBuf>,
+    /// Packets to time: all, 64 (one in 64) or off
+    ///
+    /// Counters, --latency auto and reports to the other end always use all packets.
+    #[arg(long, value_name = "WHICH", default_value = "all", value_parser = parse::<Probes>, hide_short_help = true)]
+    pub(crate) sample_packets: Probes,
+    /// Read changes, such as volume -6dB, from stdin
+    ///
+    /// One change per line, while running; see Changes below.
     #[arg(long)]
     pub(crate) control: bool,
-    /// Do without the threads that watch for stalls of the machine (0.3 % of a core in all, 1.1 % after a stall)
-    #[arg(long)]
-    pub(crate) no_witness: bool,
+    /// Disable the threads that detect stalls of the machine
+    ///
+    /// They take 0.3 % of a core, 1.1 % after a stall.
+    #[arg(long, hide_short_help = true)]
+    pub(crate) no_stall_monitor: bool,
 }
 
 impl RunFlags {
-    /// A ledger has a line for each packet, at both ends the same ones: taut join could not join others.
-    pub(crate) fn refuse_a_ledger_of_few(&self) -> Result<(), Failure> {
-        if self.ledger.is_none() || self.probes == Probes::All {
+    /// A packet log needs every packet: `taut join` matches those of both ends.
+    pub(crate) fn refuse_partial_packet_log(&self) -> Result<(), Failure> {
+        if self.packet_log.is_none() || self.sample_packets == Probes::All {
             return Ok(());
         }
         Err(Failure::usage(format!(
-            "--ledger writes every packet, and --probes {} does not measure every packet; leave one \
-             of them out",
-            self.probes
+            "--packet-log needs all packets, and --sample-packets {} times only some\n\
+             hint: leave one of them out",
+            self.sample_packets
         )))
     }
 
@@ -444,8 +526,8 @@ impl RunFlags {
 #[derive(Debug, Args)]
 #[command(after_help = help::DEVICES)]
 pub(crate) struct Devices {
-    /// What to print
-    #[arg(long, value_name = "KIND", default_value = "text")]
+    /// Output format
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) report: PlainKind,
 }
 
@@ -453,21 +535,20 @@ pub(crate) struct Devices {
 #[derive(Debug, Args)]
 #[command(after_help = help::DOCTOR)]
 pub(crate) struct Doctor {
-    /// The latency that is to be kept, by which everything is judged; auto is judged as 5ms
-    #[arg(long, value_name = "TIME|auto", default_value = "5ms", value_parser = latency)]
+    /// Latency to check for; auto counts as 5ms
+    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = latency)]
     pub(crate) latency: LatencyRule,
-    /// Sound in one packet
+    /// Audio per packet
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span)]
     pub(crate) ptime: Span,
-    /// Sample rate: 8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000, 88200, 96000,
-    /// 176400 or 192000
+    /// Sample rate
     #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate)]
     pub(crate) rate: Rate,
     /// Channels, 1 to 64
     #[arg(long, value_name = "N", default_value = "2", value_parser = channels)]
     pub(crate) channels: Channels,
-    /// What to print
-    #[arg(long, value_name = "KIND", default_value = "text")]
+    /// Output format
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) report: PlainKind,
 }
 
@@ -475,16 +556,16 @@ pub(crate) struct Doctor {
 #[derive(Debug, Args)]
 #[command(after_help = help::TOP)]
 pub(crate) struct Top {
-    /// Look for a second, print what was seen, and end; as where standard output is no terminal
+    /// Print the state of one second and exit
     #[arg(long)]
     pub(crate) once: bool,
-    /// What to print with --once, which json goes without saying
-    #[arg(long, value_name = "KIND", default_value = "text")]
+    /// Output format; json implies --once
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) report: PlainKind,
 }
 
 impl Send {
-    /// Sound in one packet.
+    /// Audio per packet.
     pub(crate) fn ptime(&self) -> Span {
         let usual = self.stream.format.map_or(Span::from_millis(1), |coding| coding.row().ptime);
         self.ptime.unwrap_or(usual)

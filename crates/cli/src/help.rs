@@ -1,7 +1,6 @@
-//! What help and man pages say below the options: examples to paste, addresses, devices.
+//! The text of help and man pages below the options: examples, addresses, devices.
 //!
-//! Lines stay within 80 columns: a terminal then shows them as they stand here, and an example that
-//! needs more goes on after a `\`. The tests read every example by a shell and the real parser.
+//! Lines are at most 80 columns long. Tests run each example through a shell and the parser.
 
 mod call;
 mod files;
@@ -11,7 +10,7 @@ mod tests;
 mod trust;
 mod work;
 
-pub(crate) use call::{CALL, SERVE};
+pub(crate) use call::{CALL, CALL_LONG, SERVE, SERVE_LONG};
 pub(crate) use files::COMPARE;
 use stages::stages;
 pub(crate) use trust::{ID, PAIR, SRTP_KEY, TRUST};
@@ -22,41 +21,42 @@ macro_rules! send_examples {
         r#"Examples:
   # A file to one receiver, which runs `taut recv --from rtp://0.0.0.0:5004`:
   taut send --input file:song.flac --to rtp://10.0.0.2:5004
-  # To any number of receivers, by multicast over the network at eth0:
+  # Multicast on eth0, to any number of receivers, with an SDP file:
   taut send --input tone:440 --to "rtp://239.69.1.1:5004?iface=eth0&ttl=4" \
       --sdp tone.sdp
-  # To two receivers with very little delay, on quiet machines:
+  # Two receivers with very little delay, on quiet machines:
   taut send --input "virtual:?tone=440" --to rtp://10.0.0.2:5004 \
       --to rtp://10.0.0.3:5004 --ptime 125us --period 12 --latency 2ms
-  # Over Wi-Fi: what is lost is repaired within 10 ms of its departure:
+  # Over Wi-Fi; lost packets are repaired within 10 ms:
   taut send --input tone:440 --to rtp://10.0.0.2:5004 --redundancy auto \
       --redundancy-budget 10ms
-  # Send a message when a receiver stops reporting:
+  # Log a message when a receiver stops reporting:
   taut send --input tone:440 --to rtp://10.0.0.2:5004 \
       --on-lost 'logger "$TAUT_RECEIVER lost $TAUT_STREAM"'
-  # To a device or program that takes 16 bits and no header extensions:
-  taut send --input tone:440 --to rtp://10.0.0.9:5004 --format l16 --no-stamps"#
+  # To a device that accepts only 16 bits and no header extensions:
+  taut send --input tone:440 --to rtp://10.0.0.9:5004 --format l16 \
+      --no-header-extensions"#
     };
 }
 
 macro_rules! recv_examples {
     () => {
         r#"Examples:
-  # Listen on every interface of this machine, record until the sender ends:
-  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye
-  # The same, and in heard.labels.txt, for Audacity, what spoilt it and where:
-  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye \
+  # Record on all interfaces until the sender ends:
+  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --exit-on-bye
+  # The same, with Audacity labels for dropouts in heard.labels.txt:
+  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --exit-on-bye \
       --labels
-  # A stream by its description; the figures alone, without the sound:
+  # A stream described by an SDP file; figures only, no audio:
   taut recv --from tone.sdp --output null: --latency 5ms
-  # A multicast group at eth0, from one sender only:
+  # A multicast group on eth0, from one sender only:
   taut recv --from "rtp://239.69.1.1:5004?iface=eth0&source=10.0.0.7" \
       --output null: --report json
-  # What became of every packet, as a page with charts:
-  taut recv --from rtp://0.0.0.0:5004 --output null: --until-bye \
-      --ledger packets.csv --report-file page.html
-  # Two streams, the second heard while the first is silent, and softer:
-  taut recv --from rtp://0.0.0.0:5004 --from "rtp://0.0.0.0:5006?gain=-6dB" \
+  # The times of every packet, as a page with charts:
+  taut recv --from rtp://0.0.0.0:5004 --output null: --exit-on-bye \
+      --packet-log packets.csv --report-file page.html
+  # Two streams; the second, quieter one plays while the first is silent:
+  taut recv --from rtp://0.0.0.0:5004 --from "rtp://0.0.0.0:5006?volume=-6dB" \
       --output file:mix.wav --select priority"#
     };
 }
@@ -64,91 +64,89 @@ macro_rules! recv_examples {
 pub(crate) const TAUT: &str = r#"Try it:
   taut demo
 
-From one machine to another; the latency follows what the network needs:
-  # On 10.0.0.2, first; without --until-bye it goes on until Ctrl-C:
-  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye \
+From one machine to another, with a latency that follows the network:
+  # On 10.0.0.2, first:
+  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --exit-on-bye \
       --latency auto
   # On 10.0.0.1:
   taut send --input file:song.flac --to rtp://10.0.0.2:5004
 
-Any option of demo, send, recv, serve and call can also stand in tautline.toml,
-by its long name:
-  latency = "20ms"                  # of every command that has it
+Options of demo, send, recv, serve and call can also be set in tautline.toml, by
+their long names:
+  latency = "20ms"                  # all commands that have it
   [send]
   to = ["rtp://10.0.0.2:5004", "rtp://10.0.0.3:5004"]
-The first that is there is read, of those in this folder, $TAUT_HOME,
-$XDG_CONFIG_HOME/tautline (~/.config/tautline) and /etc/tautline. What the
-command line says stands before it.
+The first file found is used: in the current folder, $TAUT_HOME,
+$XDG_CONFIG_HOME/tautline (~/.config/tautline) or /etc/tautline. The command
+line overrides it.
 
-Exit status: 0 done; 1 failed while running, such as when nothing was received,
-or what was to be written found no room; 2 wrong usage; 3 a device, file or
-address could not be opened; 4 recv --until-bye ended as nothing more came, and
-without a goodbye; 5 a comparison is left open: compare of periodic sound whose
-delay is ambiguous, lab compare of what cannot be compared."#;
+Exit status: 0 success; 1 failed while running: nothing was received, or an
+output file is incomplete; 2 usage error; 3 a device, file or address could not
+be opened; 4 recv --exit-on-bye: the sender stopped without a goodbye; 5 no
+verdict: compare of periodic audio with an ambiguous delay, lab compare of
+reports that cannot be compared."#;
 
-pub(crate) const DEMO: &str = r#"The default of 100 ms rides out a host that freezes for tens of milliseconds, as
-virtual machines do: half of it lies in the card's buffer, 48 periods of 1 ms,
-and half before it. As tight as a quiet machine allows:
+pub(crate) const DEMO: &str = r#"The default latency of 100 ms survives hosts that freeze for tens of
+milliseconds, such as virtual machines: half of it is in the card's buffer, 48
+periods of 1 ms, half in the jitter buffer. On a quiet machine:
   taut demo --latency 5ms --periods 2
   taut demo --latency 2ms --period 12 --periods 2"#;
 
 pub(crate) const JOIN: &str = concat!(
-    r#"Example, with what `--ledger` of both ends wrote:
+    r#"Example, with the files that `--packet-log` wrote at both ends:
   taut join sent.csv heard.csv
 
-A line of CSV for each packet that both have, in nanoseconds; what is unknown is
-empty:
+Output: one line of CSV per packet that is in both files. Times are in
+nanoseconds; unknown values are empty:
   rtp_timestamp    of the packet's first frame
   capture_ns to device_ns
-                   the length of each stage, 0 for one that the packet does not
-                   have. The first four are by the sender's clock, wire across
-                   both clocks, the rest by the receiver's
-  total_ns         the sum of these columns: ADC to DAC
-  measured_ns      the same as found in the sound, if it was found: it is known
-                   apart from the stages and differs by what they err
-  lateness_ns      how long after it was due the packet was handed over; a part
-                   of send_ns, and of no sum
-  late             1 if it came after its turn and was not played: device_ns is
-                   then below zero
+                   length of each stage, 0 if the packet skips it. The first
+                   four use the sender's clock, wire spans both clocks, the
+                   others use the receiver's clock
+  total_ns         sum of these columns: ADC to DAC
+  measured_ns      the same, measured from the audio, if possible; independent
+                   of the stages
+  lateness_ns      delay of the hand-over to the kernel after its due time; part
+                   of send_ns and of no sum
+  late             1 if the packet missed its turn and was not played;
+                   device_ns is then negative
 
 "#,
     stages!()
 );
 
-pub(crate) const DEVICES: &str = r#"A name that is shown is what --input and --output take. Rates, formats, channels
-and periods are those that the hardware or its server has; a period is told in
-frames and, in parentheses, as time at the lowest of the rates.
+pub(crate) const DEVICES: &str = r#"The names are values for --input and --output. Rates, formats, channels and
+periods are those of the hardware or its server. A period is shown in frames
+and, in parentheses, as time at the lowest rate.
 
-For scripts, --report json (times in nanoseconds, null where anything goes):
+For scripts, --report json (times in nanoseconds; null: no restriction):
   { "schema": 1, "devices": [ { "name", "says", "ways": [ { "direction",
     "rates", "formats", "channels_least", "channels_most",
     "period_least_frames", "period_least_ns", "unknown" } ] } ] }"#;
 
 pub(crate) const TOP: &str = concat!(
     r#"Examples:
-  # Every stream of every taut that runs here, and of every program that plays
-  # or records by the ALSA PCM, drawn anew ten times a second:
+  # All streams of this user, updated ten times a second:
   taut top
-  # The same once, as text or for scripts:
+  # Once, as text or JSON:
   taut top --once
   taut top --once --report json
 
-Keys: up and down choose a stream, Enter shows it alone or among the others, q
-ends. A ! marks what went wrong within the last second.
+Keys: up and down select a stream, Enter shows only that stream or all, q quits.
+! marks a problem in the last second.
 
-A row is a stream. LATENCY is the median of the newest packets, and how far that
-may be from the truth; P99 that of the whole run; HEADROOM the least of the last
-second; LOSS the share that was lost in it and, behind that, the packets lost
-since the beginning, as LATE and XRUNS count; METERS are peaks in dBFS. Below
-stand the stages (medians of the last second), the packet of the last minute
-that had the least to spare, all that was counted and, of a receiver with
---clock, how fast that runs and for how long it is silent.
+One row per stream. LATENCY: median of the newest packets with its uncertainty.
+P99: of the whole run. HEADROOM: minimum of the last second. LOSS: share lost in
+the last second and packets lost in total; LATE and XRUNS likewise. METERS:
+peaks in dBFS. Below: stages (medians of the last second), the packet of the
+last minute with the least headroom, all counters and, with --clock, the rate
+and state of the media clock.
 
-A run of send, recv or demo tells it by a socket in $XDG_RUNTIME_DIR/tautline,
-else in /run/user/UID/tautline or /tmp/tautline-UID: to its own user and to
-root, and only while somebody looks. As root the runs of all users are seen.
+Runs of send, recv and demo report through a socket in
+$XDG_RUNTIME_DIR/tautline, /run/user/UID/tautline or /tmp/tautline-UID, to the
+same user and root. Root sees the runs of all users.
 
-For scripts, --report json (times in nanoseconds, null where nothing is known):
+For scripts, --report json (times in nanoseconds, null if unknown):
   { "schema": 1, "programs": [ { "schema", "pid", "role", "command",
     "elapsed_ns", "streams": [ { "address", "sender", "state": "here" |
     "awaited" | "silent" | "refused" | "nobody" | "lost" | "unknown", "rate",
@@ -169,134 +167,132 @@ For scripts, --report json (times in nanoseconds, null where nothing is known):
 );
 
 pub(crate) const DOCTOR: &str = r#"Examples:
-  # Would 5 ms hold here?
+  # Is 5 ms possible on this machine?
   taut doctor
-  # Would 2 ms, in packets of an eighth of a millisecond?
+  # Is 2 ms possible, with packets of 125 us?
   taut doctor --latency 2ms --ptime 125us
 
-It looks for a second and changes nothing. Each finding is a line: ok, warns
-(sound is whole while nothing else goes wrong), SPOILS (at this latency sound
-will be missed) or ? (it could not be seen); what is so; why it matters; and the
-command that mends it, until the next boot where nothing else is said, or that
-shows more. As root it sees more.
+It observes for a second and changes nothing. Each finding is a line: ok, warns
+(dropouts if something else goes wrong), SPOILS (dropouts at this latency) or ?
+(unknown); the state; why it matters; and the command that fixes it until the
+next boot, or shows more. Root sees more.
 
 For scripts, --report json:
   { "schema": 1, "latency_ns", "findings": [ { "check", "verdict": "fine" |
     "unknown" | "warns" | "spoils", "what", "why", "mend", "look",
     "better" } ], "counts": { "fine", "unknown", "warns", "spoils" } }
 
-Exit status: 0 if nothing found would spoil sound, 1 if something would."#;
+Exit status: 0 if no finding is SPOILS, 1 otherwise."#;
 
-pub(crate) const SEND: &str = send_examples!();
-pub(crate) const RECV: &str = recv_examples!();
+/// With `-h`: the first steps.
+pub(crate) const SEND: &str = r#"Examples:
+  taut send --input file:song.flac --to rtp://10.0.0.2:5004
+  taut send --input alsa:hw:0 --to "rtp://239.69.1.1:5004?iface=eth0&ttl=4"
 
-/// With `--help` and on the man page.
+All options, addresses, devices and examples: taut send --help"#;
+
+pub(crate) const RECV: &str = r#"Examples:
+  taut recv --from rtp://0.0.0.0:5004 --output alsa:hw:0
+  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --exit-on-bye
+
+All options, addresses, devices and examples: taut recv --help"#;
+
+/// With `--help` and in the man page.
 pub(crate) const SEND_LONG: &str = concat!(
     send_examples!(),
     r#"
 
 Addresses, for --to:
-  rtp://HOST:PORT  a machine, or a multicast group (239.x.y.z) that any number
-                   of machines listen to. PORT is a UDP port; RTCP, by which
-                   both ends learn of each other's clocks, takes the one above.
-                   A firewall must let both through, both ways
+  rtp://HOST:PORT  a machine or a multicast group (239.x.y.z). PORT is a UDP
+                   port; RTCP uses the next one. A firewall must pass both, in
+                   both directions
   rtp+tcp://HOST:PORT
-                   a machine by TCP, for networks that let no UDP through: RTP
-                   and RTCP by one connection (RFC 4571), which is made again
-                   when it is lost. What it does not take in time is dropped
-  FILE.sdp         the machine or group of a session description
+                   a machine over TCP (RFC 4571), for networks that block UDP.
+                   A lost connection is restored; data that TCP does not accept
+                   in time is dropped
+  FILE.sdp         the machine or group of an SDP file
   avtp://eth0/91:E0:F0:00:FE:01
-                   by Ethernet alone (AVTP, IEEE 1722): to a group's or a
-                   machine's address there. Without one, as avtp://eth0, taut
-                   claims a group by MAAP, which takes two seconds, and says
-                   which it took; where that is lost to a talker with more right
-                   to it, it goes to another and says so
+                   AVTP (IEEE 1722) over Ethernet, to a multicast or unicast MAC
+                   address. avtp://eth0 claims an address with MAAP, which takes
+                   two seconds, and reports it. After a conflict it claims
+                   another one
   avtp+udp://HOST:17220
-                   AVTP by UDP
+                   AVTP over UDP
 
-  Options follow a ? and are joined by &, which a shell takes for its own: quote
-  the whole address, as in the examples.
-  iface=eth0       send by this network interface: its name or IP address
-  ttl=4            for groups: how many networks packets may pass; 1, the
-                   default, stays in this one
-  loop=0           for groups: not to programs on this machine; 1, the default,
-                   reaches them too
+  Options follow ? and are separated by &. Quote the address: & is special in a
+  shell.
+  iface=eth0       send on this interface: its name or IP address
+  ttl=4            multicast: maximum number of router hops; 1, the default,
+                   stays in the local network
+  loop=0           multicast: do not deliver on this machine; default 1
   streamid=AA:BB:CC:DD:EE:FF:0001
-                   of AVTP: the name of the stream, instead of one that is made
-                   of this machine's address
-  prio=2           of avtp: the priority in this machine's queues, and by a VLAN
-                   in the network's; 3, the default, is that of class A
+                   avtp: the stream ID; default: derived from the MAC address
+  prio=2           avtp: priority of frames in this machine's queues and, with a
+                   VLAN, in the network; default 3 (class A)
 
-  All --to go out of one socket, so groups must agree on iface, ttl and loop.
+  All --to share one socket, so groups need the same iface, ttl and loop.
 
-Redundancy, for --redundancy: what packets carry of earlier ones, so that lost
-ones are repaired within --redundancy-budget, which is part of the latency.
-Receivers that know nothing of it play the stream as before:
-  red:2            two copies of earlier packets, spread over the budget
-  code:1           one symbol of an erasure code over all packets of the budget:
-                   as long as one copy, and good for any one packet among them
-  auto             what the losses ask for that receivers report
-  paths:eth0,eth1  every packet by two networks: to a group by both, or to two
-                   --to by one each; alone or as in code:1+paths:eth0,eth1
+Redundancy, for --redundancy. Lost packets are repaired within
+--redundancy-budget, which is part of the latency. Receivers without support
+play the stream without repair:
+  red:2            copies of two earlier packets, spread over the budget
+  fec:1            one symbol of an erasure code over all packets of the budget:
+                   as long as one copy; repairs any one of them
+  auto             as much as the reported losses need
+  paths:eth0,eth1  each packet over two networks: to a group over both, or to
+                   one --to over each; alone or as in fec:1+paths:eth0,eth1
 
-Devices, for --input (`taut devices` lists them):
-  file:song.flac   a WAV or FLAC file or pipe, at its own rate: up to 64
-                   channels of 24 bits or float. --loop repeats it gapless
-  file:-           a WAV or FLAC that another program pipes in, as it comes. It
-                   begins when 0.4 s of it are there, and ends with it
-  tone:440         a sine, in hertz
+Devices, for --input (see taut devices):
+  file:song.flac   a WAV or FLAC file or pipe, at its own rate; up to 64
+                   channels of 24 bits or float
+  file:-           WAV or FLAC from standard input. Starts when 0.4 s of audio
+                   are there
+  tone:440         a sine wave, in hertz
   null:            silence
-  programs:        what programs of this user play meanwhile, by the ALSA PCM
-                   tautserve; programs:NAME by tautserve:NAME
-  alsa:hw:0        a sound card, or any other PCM of ALSA; alsa:plughw:0
-                   converts rate, channels and format where the card has
-                   others. After a ?, with & between: wakeup=timer where a
-                   card's interrupt is coarse, format=S16_LE for one of its
-                   formats
-  jack:taut        the client taut of the JACK server, one input for each
-                   channel, at the server's rate and buffer. Inputs are
-                   connected to the card's; connect=none after a ? leaves them
-                   to you, and connect=ardour: takes ports that begin so.
-                   server=NAME is another server
-  pipewire:Kitchen a sink called Kitchen in PipeWire: any program plays to it.
-                   pipewire:taut?as=stream records from the default microphone,
-                   pipewire:taut?target=NODE from another node; &force=yes
-                   makes the graph run at --period, whoever else is there. The
-                   graph is told what the network takes: by the latency of the
-                   ports, and from PipeWire 1.4 on by ProcessLatency
-  virtual:         a sound card without hardware, for tests; after a ?, with &
-                   between: tone=440 or source=song.wav for what it captures,
-                   ppm=50 for a clock that runs fast, period=48 and periods=2
-                   for its buffer, gone=2s and back=1s to be pulled out and put
-                   back. cable=NAME captures what another virtual card of this
-                   user plays on the cable of that name, in whatever process,
-                   delay=3.37ms as much later
+  programs:        what programs of this user play to the ALSA PCM tautserve;
+                   programs:NAME for tautserve:NAME
+  alsa:hw:0        a sound card or other ALSA PCM; alsa:plughw:0 converts rate,
+                   channels and format. Options: wakeup=timer for a card with
+                   coarse interrupts, format=S16_LE for one of its formats
+  jack:taut        a JACK client named taut with one input port per channel,
+                   connected to the card. Options: connect=none connects
+                   nothing, connect=ardour: connects ports whose names start
+                   so, server=NAME selects another server
+  pipewire:Kitchen a PipeWire sink named Kitchen that programs play to.
+                   pipewire:taut?as=stream records from the default source,
+                   pipewire:taut?target=NODE from another node; force=yes makes
+                   the graph run at --period. The network's latency is reported
+                   to the graph as port latency and, from PipeWire 1.4 on, as
+                   ProcessLatency
+  virtual:         a sound card without hardware, for tests. Options: tone=440
+                   or source=song.wav to capture, ppm=50 for a fast clock,
+                   period=48, periods=2, unplug=2s and replug=1s.
+                   cable=NAME captures what another virtual card of this user
+                   plays to the same cable, delay=3.37ms later
 
-Changes, with --control, one in each line of standard input:
-  latency 8ms      the latency that is promised; auto, what receivers need
-  ptime 2ms        sound in one packet
-  format l16       coding of samples
+Changes, with --control, one per line of standard input:
+  latency 8ms      the latency; auto: as long as receivers request
+  ptime 2ms        audio per packet
+  format l16       codec
   redundancy red:1
-                   what packets carry of earlier ones
-  volume -6dB      gain; mute and unmute keep it
+                   data of earlier packets
+  volume -6dB      gain; kept while muted
   mute             silence
-  unmute           sound again
+  unmute           audio again
   to rtp://10.0.0.2:5004,rtp://10.0.0.3:5004
-                   every address to send to from now on; those left out are told
-                   goodbye
-  status           nothing: tells how all this stands, and how many receivers
-                   are here and lost
-  quit             end, as Ctrl-C does
+                   all destinations from now on; removed ones get a goodbye
+  status           no change; prints the settings and the numbers of connected
+                   and lost receivers
+  quit             exit, as Ctrl-C does
 
-  Each line is answered by one on standard error: ok and what it came to, or
-  error, the line and the reason.
+  Each line is answered on standard error: ok and the new value, or error, the
+  line and the reason.
 
-Receivers report twice a second. One that stops without a goodbye is lost after
-3 s, or after 5 of its report intervals if those are longer: that is logged,
-counted in the report (receivers_lost; of each receiver state and times_lost)
-and shown by status and `taut top`. One that reports again is back, or another
-that begins at its host. Then --on-lost runs its command, which nothing waits
-for; what it prints goes to standard error.
+Receivers report twice a second. A receiver that stops without a goodbye is lost
+after 3 s, or after five of its report intervals if that is longer. This is
+logged, counted in the report (receivers_lost; times_lost of each receiver) and
+shown by status and `taut top`. --on-lost then runs its command in the
+background; its output goes to standard error.
 
 Times are written 125us, 5ms or 2s.
 
@@ -304,116 +300,102 @@ Times are written 125us, 5ms or 2s.
     stages!()
 );
 
-/// With `--help` and on the man page.
+/// With `--help` and in the man page.
 pub(crate) const RECV_LONG: &str = concat!(
     recv_examples!(),
     r#"
 
 Addresses, for --from:
-  rtp://HOST:PORT  an address of this machine, 0.0.0.0 for all of IPv4, [::] for
-                   all of IPv6 and IPv4, or a multicast group (239.x.y.z) to
-                   join. PORT is a UDP port.
-                   RTCP, which tells of the sender's clock and latency, is
-                   heard at the UDP port above: a firewall must let both
-                   through
+  rtp://HOST:PORT  an address of this machine (0.0.0.0: all of IPv4, [::]: all)
+                   or a multicast group (239.x.y.z) to join. PORT is a UDP port;
+                   RTCP, which carries the sender's clock and latency, uses the
+                   next one. A firewall must pass both
   rtp+tcp://HOST:PORT
-                   listens there for one sender at a time, which connects by
-                   TCP. Another is let in once that is silent for a second
-  FILE.sdp         the first audio stream of a session description that can be
-                   received, such as `taut send --sdp` writes. Lines that are
-                   ignored are reported with number and reason
+                   accepts one sender at a time over TCP. Another one is
+                   accepted after 1 s of silence
+  FILE.sdp         the first supported audio stream of an SDP file, such as
+                   `taut send --sdp` writes. Ignored lines are reported
   avtp://eth0/91:E0:F0:00:FE:01
-                   AVTP (IEEE 1722 AAF) in frames of Ethernet at eth0, to this
-                   group or to eth0's own address. It takes CAP_NET_RAW, and no
-                   RTCP: the talker's clock is TAI, as PTP keeps it, and it says
-                   no goodbye, so no --until-bye. It tells when its sound is to
-                   be heard, and no latency: --latency moves nothing, it makes
-                   room for sound that waits and is taken for the way from
-                   capture, by which reports then tell the latency
-  avtp+udp://HOST  AVTP by UDP port 17220, or another behind a :
+                   AVTP (IEEE 1722 AAF) over Ethernet on eth0, from this group
+                   or to eth0's own address. It needs CAP_NET_RAW. There is no
+                   RTCP: the talker's clock is TAI, from PTP, and there is no
+                   goodbye, so no --exit-on-bye. Packets carry presentation
+                   times, so --latency moves nothing: it reserves buffer space
+                   and counts as the time from capture in reports
+  avtp+udp://HOST  AVTP over UDP port 17220, or another after a colon
 
-  Options follow a ? and are joined by &, which a shell takes for its own: quote
-  the whole address, as in the examples.
-  iface=eth0       listen at this network interface only: its name or an IP
-                   address of it; of a group that comes by two networks,
-                   iface=eth0,eth1
-  source=10.0.0.7  hear this host only, and of it the first sender;
-                   source=10.0.0.7,10.0.0.9 hears these hosts only, every
-                   sender of theirs as a stream of its own
-  senders=all      hear whoever sends there, up to 64 at once: each is placed,
-                   mixed and reported as a stream of its own. senders=200 is
-                   for as many, 1024 at most, also of those that source names;
-                   without it the first alone is heard
-  streamid=ID      of AVTP: this stream only, AA:BB:CC:DD:EE:FF:0001; without it
-                   the first that comes
-  tolerance=20ms   of AVTP: a presentation time further than this from where
-                   the sequence numbers place its packet starts the stream
-                   again
-  gain=-6dB        of this stream in the mix; --volume is for all of them
+  Options follow ? and are separated by &. Quote the address: & is special in a
+  shell.
+  iface=eth0       receive on this interface only: its name or IP address; for a
+                   group on two networks iface=eth0,eth1
+  source=10.0.0.7  receive from this host only, its first sender;
+                   source=10.0.0.7,10.0.0.9: every sender of these hosts, as a
+                   stream each
+  senders=all      receive up to 64 senders, each as a stream of its own;
+                   senders=200 for up to 200, maximum 1024, also with source.
+                   By default only the first sender is received
+  streamid=ID      avtp: this stream only, AA:BB:CC:DD:EE:FF:0001; default: the
+                   first that arrives
+  tolerance=20ms   avtp: restart the stream if a presentation time differs by
+                   more than this from that expected by sequence number
+  volume=-6dB      gain of this stream; --volume is for all
 
-  ttl and loop are for --to: a receiver sends nothing to a group.
+  ttl and loop are options of --to.
 
 Clocks, for --clock:
   avtp://eth0/91:E0:F0:00:FE:08
-                   a stream of CRF (IEEE 1722) in frames of Ethernet at eth0:
-                   how fast the talkers' media clock runs. Streams of AVTP are
-                   resampled by that, and no more by what their own packets
-                   tell; while it is silent the rate is held, which is said
+                   a CRF stream (IEEE 1722) over Ethernet on eth0: the rate of
+                   the talkers' media clock. AVTP streams are resampled by it
+                   instead of by their own packets. While it is silent the last
+                   rate is held, and this is reported
   avtp+udp://HOST:PORT
-                   the same by UDP; iface and source as above
-  After a ?, streamid=ID is the stream to follow; without it the first that
-  comes.
+                   the same over UDP; iface and source as above
+  streamid=ID selects a stream; default: the first that arrives.
 
-Devices, for --output (`taut devices` lists them):
-  file:heard.wav   a WAV file; one that is there is kept without --overwrite.
-                   Into a pipe (mkfifo) or a device it goes as by file:-, from
-                   when a program reads it
-  file:-           a WAV on standard output, to be piped on, as to aplay - or
-                   ffmpeg -i -; the report goes to standard error. Its length
-                   is told as 0xffffffff, not known: sox reads it without a
-                   word by --ignore-length. Ends when nobody reads it any more
-  null:            nothing, at the pace of a card
-  programs:        to programs of this user that record by the ALSA PCM
-                   tautserve; programs:NAME by tautserve:NAME
-  alsa:hw:0        a sound card, or any other PCM of ALSA; alsa:plughw:0
-                   converts rate, channels and format where the card has
-                   others. After a ?, with & between: wakeup=timer where a
-                   card's interrupt is coarse, format=S16_LE for one of its
-                   formats
-  jack:taut        the client taut of the JACK server, one output for each
-                   channel, at the server's rate and buffer. Outputs are
-                   connected to the card's; connect=none after a ? leaves them
-                   to you, and connect=ardour: takes ports that begin so: then
-                   the least --latency holds what those take, and no card's
-                   buffer. server=NAME is another server
-  pipewire:Stage   a source called Stage in PipeWire: any program records it.
-                   pipewire:taut?as=stream plays to the default speakers,
-                   pipewire:taut?target=NODE to another node; &force=yes makes
-                   the graph run at --period, whoever else is there. The
-                   graph is told what the network takes: by the latency of the
-                   ports, and from PipeWire 1.4 on by ProcessLatency
-  virtual:         a sound card without hardware, for tests; after a ?, with &
-                   between: record=out.wav writes what it played, ppm=50 for a
-                   clock that runs fast, period=48 and periods=2 for its
-                   buffer, gone=2s and back=1s to be pulled out and put back.
-                   cable=NAME plays to a cable of that name, on which virtual
-                   cards of this user hear it, in whatever process
+Devices, for --output (see taut devices):
+  file:heard.wav   a WAV file; an existing one is kept without --overwrite. A
+                   pipe (mkfifo) or device is written as file:- is
+  file:-           WAV to standard output, for aplay - or ffmpeg -i -; the
+                   report goes to standard error. The length in the header is
+                   0xffffffff (unknown): sox needs --ignore-length. Ends when
+                   the reader exits
+  null:            discards audio at the pace of a card
+  programs:        to programs of this user that record from the ALSA PCM
+                   tautserve; programs:NAME for tautserve:NAME
+  alsa:hw:0        a sound card or other ALSA PCM; alsa:plughw:0 converts rate,
+                   channels and format. Options: wakeup=timer for a card with
+                   coarse interrupts, format=S16_LE for one of its formats
+  jack:taut        a JACK client named taut with one output port per channel,
+                   connected to the card. Options: connect=none connects
+                   nothing, connect=ardour: connects ports whose names start
+                   so (the minimum --latency is then that of those ports),
+                   server=NAME selects another server
+  pipewire:Stage   a PipeWire source named Stage that programs record from.
+                   pipewire:taut?as=stream plays to the default sink,
+                   pipewire:taut?target=NODE to another node; force=yes makes
+                   the graph run at --period. The network's latency is reported
+                   to the graph as port latency and, from PipeWire 1.4 on, as
+                   ProcessLatency
+  virtual:         a sound card without hardware, for tests. Options:
+                   record=out.wav writes what it played, ppm=50 for a fast
+                   clock, period=48, periods=2, unplug=2s and replug=1s.
+                   cable=NAME plays to a cable that virtual cards of this user
+                   capture from
 
-Changes, with --control, one in each line of standard input:
-  latency 8ms      the latency; promised for the sender's, auto to follow what
-                   the packets' arrivals ask for
-  volume -6dB      gain of everything; mute and unmute keep it
+Changes, with --control, one per line of standard input:
+  latency 8ms      the latency; auto: as short as the arrivals allow
+  volume -6dB      gain of all streams; kept while muted
   mute             silence
-  unmute           sound again
+  unmute           audio again
   from rtp://0.0.0.0:5006
-                   another address to hear: over once its sound is there
-  status           nothing: tells how all this stands
-  quit             end, as Ctrl-C does
+                   another address; switches when its audio arrives
+  status           no change; prints the settings
+  quit             exit, as Ctrl-C does
 
-  A number before the value, or alone after mute and unmute, means only the
-  stream that is the how-many-th --from: volume 2 -6dB.
-  Each line is answered by one on standard error: ok and what it came to, or
-  error, the line and the reason.
+  A number before the value, or after mute and unmute, selects the Nth --from:
+  volume 2 -6dB.
+  Each line is answered on standard error: ok and the new value, or error, the
+  line and the reason.
 
 Times are written 125us, 5ms or 2s.
 

@@ -87,7 +87,7 @@ fn run(command: Command) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     /// With LTO, the optimization level of the last linked crate applies to all crates; at "s" no
-    /// loop is vectorized (docs/decisions/0034-loops-are-compiled-twice.md).
+    /// loop is vectorized (docs/internals/decisions/0034-loops-are-compiled-twice.md).
     #[test]
     fn the_crate_that_is_linked_last_is_not_made_small() {
         let workspace: toml::Table = include_str!("../../../Cargo.toml").parse().unwrap();

@@ -155,7 +155,9 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
         }
         Note::NobodyAnswers { address, stamps } => {
             let mend = match stamps {
-                true => "; PipeWire's rtp-source is silent then unless --no-stamps is given here",
+                true => {
+                    "; PipeWire's rtp-source is silent then unless --no-header-extensions is given here"
+                }
                 false => "",
             };
             format!(
@@ -192,7 +194,7 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
             followed(address, journal, [*first, *last])
         }
         Note::MostlyLate { address, presented: true } => format!(
-            "{address}: most packets arrived after their presentation time; raise --mtt or --latency of the talker"
+            "{address}: most packets arrived after their presentation time; raise --max-transit-time or --latency of the talker"
         ),
         Note::MostlyLate { address, presented: false } => format!(
             "{address}: most packets came after their turn; use a longer --latency (the worst \

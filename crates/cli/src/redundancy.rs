@@ -31,7 +31,7 @@ pub(crate) fn budget(
     check(flags)?;
     let least = least_latency(format.packing_age(device.period), device);
     let (ptime, amount) = (format.ptime(), flags.redundancy.amount);
-    let kept = match flags.timing.latency {
+    let kept = match flags.latency {
         Some(LatencyRule::Chosen(latency)) => Some(latency),
         Some(LatencyRule::Auto { .. } | LatencyRule::Usual) | None => None,
     };
@@ -59,18 +59,6 @@ pub(crate) fn budget(
 }
 
 pub(crate) fn limits(flags: &Send) -> Result<Limits, Failure> {
-    let fixed = !flags.timing.latency.is_some_and(LatencyRule::is_auto);
-    if let Some(limit) = flags.latency_limit.filter(|_| fixed && !flags.running.control) {
-        return Err(Failure::usage(format!(
-            "--latency-limit {limit} says how much latency receivers may ask for and nothing follows \
-             them; add --latency auto, or leave it out"
-        )));
-    }
-    if let Some(most) = flags.timing.latency.and_then(LatencyRule::most) {
-        return Err(Failure::usage(format!(
-            "--latency auto:{most} is for who receives; of what is sent give --latency auto --latency-limit {most}"
-        )));
-    }
     let asked = flags.redundancy.amount == Redundancy::Auto;
     if let Some(limit) = flags.redundancy_limit.filter(|_| !asked && !flags.running.control) {
         return Err(Failure::usage(format!(
@@ -78,7 +66,8 @@ pub(crate) fn limits(flags: &Send) -> Result<Limits, Failure> {
              follows them; add --redundancy auto, or leave it out"
         )));
     }
-    Ok(Limits { latency: flags.latency_limit, symbols: flags.redundancy_limit })
+    let latency = flags.latency.and_then(LatencyRule::most);
+    Ok(Limits { latency, symbols: flags.redundancy_limit })
 }
 
 /// Rejects options without effect or with contradictions.
@@ -94,9 +83,9 @@ fn check(flags: &Send) -> Result<(), Failure> {
         }
         _ => {}
     }
-    if flags.no_stamps && amount != Redundancy::Off {
+    if flags.no_header_extensions && amount != Redundancy::Off {
         return Err(Failure::usage(format!(
-            "--redundancy {amount} travels in a header extension and --no-stamps leaves those out; \
+            "--redundancy {amount} travels in a header extension and --no-header-extensions leaves those out; \
              use one of them alone"
         )));
     }
@@ -113,7 +102,8 @@ pub(crate) fn regulator(flags: &Send, to: &[Resolved], budget: Span) -> Regulato
     // The engine adapts the limit to the destinations, which may change.
     let wire = to.first().map_or(WireForm::Rtp, |to| to.form).pack();
     let most_asked = flags.redundancy_limit.unwrap_or(Limits::GROUP_SYMBOLS);
-    let bounds = Bounds { wire, budget, stamps: !flags.no_stamps, most_bytes, most_asked };
+    let bounds =
+        Bounds { wire, budget, stamps: !flags.no_header_extensions, most_bytes, most_asked };
     Regulator::new(flags.redundancy.amount, bounds)
 }
 

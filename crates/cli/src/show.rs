@@ -58,7 +58,7 @@ impl Show {
     pub(crate) fn open(name: &'static str, flags: &RunFlags) -> Result<Self, Failure> {
         Ok(Self {
             files: flags.report_files()?,
-            ledger: flags.ledger.clone(),
+            ledger: flags.packet_log.clone(),
             line: LiveLine::new(name, flags.voice().target()),
             voice: flags.voice(),
             details: Details::default(),

@@ -5,13 +5,15 @@ use indicatif::ProgressDrawTarget;
 
 use crate::screen;
 
-/// The two options that say it.
+/// `--quiet` and `--verbose`.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct VoiceFlags {
-    /// Say nothing but errors: no live line, no notes, and no report unless --report asks for one
+    /// Print errors only
+    ///
+    /// No live line and no notes; no report without --report.
     #[arg(long, short, conflicts_with = "verbose")]
     quiet: bool,
-    /// Say as it comes what is decided and what goes on: sockets, device, clocks, resyncs
+    /// Print details: sockets, devices, clocks, resyncs
     #[arg(long, short, conflicts_with = "quiet")]
     verbose: bool,
 }
@@ -25,11 +27,10 @@ impl VoiceFlags {
 /// The same two of a worker, which has no live line, no report and no device.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct WorkVoiceFlags {
-    /// Say nothing but errors and where it listens: not who opens streams and what becomes of them, nor who is
-    /// turned away
+    /// Print only errors and the address
     #[arg(long, short, conflicts_with = "verbose")]
     quiet: bool,
-    /// Say more: why libraries are left out, and of each stream its UDP port, its longest run and its share of a core
+    /// Print details: skipped libraries, and UDP port, longest run and CPU of each stream
     #[arg(long, short, conflicts_with = "quiet")]
     verbose: bool,
 }

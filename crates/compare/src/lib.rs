@@ -1,7 +1,7 @@
 //! Compares a recording with the sent sound, sample by sample.
 //!
 //! Takes samples, returns a [`Comparison`]. The caller reads the files and prints the result.
-//! Method: docs/decisions/0023-what-a-recording-holds.md.
+//! Method: docs/internals/decisions/0023-what-a-recording-holds.md.
 #![forbid(unsafe_code)]
 
 mod changes;

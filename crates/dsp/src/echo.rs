@@ -1,4 +1,4 @@
-//! Acoustic echo cancellation without delay (docs/decisions/0071).
+//! Acoustic echo cancellation without delay (docs/internals/decisions/0071).
 //!
 //! A linear filter (`linear`) learns the path from each loudspeaker to each microphone and
 //! subtracts the estimated echo. A suppressor attenuates the rest. A jump of the delay moves the

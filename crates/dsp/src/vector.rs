@@ -2,7 +2,7 @@
 //! The choice is made at run time.
 //!
 //! Both give the same bits: neither reorders sums nor fuses multiply-adds
-//! (docs/decisions/0034-loops-are-compiled-twice.md).
+//! (docs/internals/decisions/0034-loops-are-compiled-twice.md).
 
 #[cfg(target_arch = "x86_64")]
 use fearless_simd::{Level, Simd};

@@ -49,9 +49,9 @@ tautline_dsp::named_enum! {
         #[default]
         Auto = "auto",
         /// The device's thread.
-        Direct = "direct",
+        Direct = "no",
         /// A wire thread, which spaces the packets of a period.
-        Threaded = "ringed",
+        Threaded = "yes",
     }
 }
 
@@ -195,7 +195,7 @@ pub struct RecvPlan {
     pub device: Settings,
     /// Ends the run when every sender has said goodbye or was silent for three seconds, and all is
     /// played.
-    pub until_bye: bool,
+    pub exit_on_bye: bool,
     /// Which packets are measured.
     pub probes: Probes,
     /// Path of the ledger of measured packets.

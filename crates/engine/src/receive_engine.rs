@@ -57,7 +57,7 @@ pub struct RecvEngine {
     changes: MixChanges,
     clock: Option<FollowedClock>,
     mixer: Mixer,
-    until_bye: bool,
+    exit_on_bye: bool,
     ledger: Option<LedgerFile<HeardEntry>>,
     labels: Option<PathBuf>,
     hearing: Hearing,
@@ -166,7 +166,7 @@ impl RecvEngine {
             changes,
             clock,
             mixer,
-            until_bye: plan.until_bye,
+            exit_on_bye: plan.exit_on_bye,
             ledger,
             labels: plan.labels,
             hearing,
@@ -262,7 +262,7 @@ impl RecvEngine {
         self.streams
             .iter_mut()
             .for_each(|received| received.statistics.timestamp_source = device.timestamp_source());
-        let (settings, until_bye) = (device.settings(), self.until_bye);
+        let (settings, exit_on_bye) = (device.settings(), self.exit_on_bye);
         let (mut all, mixer) = self.begin(RunWatch::begin(options), &settings);
         let running = Running::start(device, Box::new(mixer), options.scheduler, stop)?;
         machine::note_priority(&mut all.watch.refused, &running.granted);
@@ -278,7 +278,7 @@ impl RecvEngine {
             }
             progress(&all.progress());
             all.tell_observers();
-            over = until_bye && all.is_over();
+            over = exit_on_bye && all.is_over();
             if over {
                 break;
             }

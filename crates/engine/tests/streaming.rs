@@ -356,7 +356,7 @@ mod exclusive {
                 assert_eq!(heard.worst.is_empty(), off);
                 assert_eq!(sent.lateness.is_none(), off);
                 assert!(!off || sent.transmit.is_none());
-                // Values reported by the other end are not affected by `--probes`.
+                // Values reported by the other end are not affected by `--sample-packets`.
                 assert!(sent.receivers[0].effective_ns.is_some_and(|nanos| nanos > 0), "{sent:#?}");
             });
         }

@@ -148,7 +148,7 @@ impl PluginWorkshop {
         let full = |_| {
             NotOpened::NoPlace(WorkRefused::Overloaded(format!(
                 "{most} streams are open, as many as this worker takes; close some, or start it with a greater \
-                 --most-streams"
+                 --max-streams"
             )))
         };
         taken.map(|_| WorkPlace(Arc::clone(&self.taken))).map_err(full)

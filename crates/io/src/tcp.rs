@@ -3,7 +3,7 @@
 //! TCP retransmits, which delays later data. To keep the delay from growing, the kernel gets little
 //! more than it can send at once (`TCP_NOTSENT_LOWAT`). Packets that wait longer than
 //! [`TcpOptions::most_wait`] are dropped, oldest first, in whole frames ([decision
-//! 51](../../../docs/decisions/0051-a-connection-drops-what-is-old.md)).
+//! 51](../../../docs/internals/decisions/0051-a-connection-drops-what-is-old.md)).
 //!
 //! A connection is a [`MuxedTransport`](crate::link::muxed::MuxedTransport); [`keep`] connects,
 //! accepts and reconnects.

@@ -37,7 +37,7 @@ const HELP: &str = r#"Examples:
   # With the receivers on another machine:
   taut lab all --with ssh:studio --out studio
   # Two of them:
-  taut lab all --only stalls --only ladder
+  taut lab all --only stalls --only latency-sweep
 
 Each runs as a program of its own, its command beside its figures; what it says
 on the way is in NAME.log. Rows of a second or two tell whether all is well;

@@ -10,9 +10,9 @@ use crate::experiments::EXPERIMENTS;
 use crate::hosts::serve;
 use crate::signals::stop_in_order;
 use crate::{
-    all, between, burden, capacity, compare_reports, delay, handover, impair, interval, kernel,
-    ladder, least, load, mouth_to_ear, network, overhead, quality, resources, schedulers, stages,
-    stalls, starved, traffic,
+    align, all, callback_jitter, capacity, compare_reports, delay, impair, interval, kernel,
+    latency_sweep, limits, load, loadgen, min_latency, mouth_to_ear, network, overhead, quality,
+    resources, schedulers, stages, stalls, traffic,
 };
 
 /// `taut lab`
@@ -23,7 +23,7 @@ pub enum Lab {
     /// Measure how long sound takes from one device to another, by time marks in the sound
     Delay(Box<delay::DelayFlags>),
     /// Measure how far apart two taps of one sound are: two channels of a recording or a card
-    Between(Box<between::BetweenFlags>),
+    Align(Box<align::AlignFlags>),
     /// Measure how long sound takes from the mouth at one end of a call to the ear at the other
     MouthToEar(Box<mouth_to_ear::MouthToEarFlags>),
     /// Measure where the time of every packet goes, stage by stage, between two hosts
@@ -31,17 +31,17 @@ pub enum Lab {
     /// Measure how long packets take from the kernel's arrival to the program that reads them
     Kernel(Box<kernel::KernelFlags>),
     /// Measure whether latencies are kept, from 100 ms down to 3 ms
-    Ladder(Box<ladder::LadderFlags>),
+    LatencySweep(Box<latency_sweep::LatencySweepFlags>),
     /// Measure what the least latency is that loses nothing
-    Least(Box<least::LeastFlags>),
+    MinLatency(Box<min_latency::MinLatencyFlags>),
     /// Measure which scheduler serves sound, quiet and loaded, apart and on one core
     Schedulers(Box<schedulers::SchedulerFlags>),
     /// Measure what else the network carries, and what that does to a stream
     Network(Box<network::NetworkFlags>),
     /// Measure how regular blocks are on both sides of a sound device
-    Handover(Box<handover::HandoverFlags>),
+    CallbackJitter(Box<callback_jitter::CallbackJitterFlags>),
     /// Measure a stream whose receiver has little processor or memory
-    Starved(Box<starved::StarvedFlags>),
+    Limits(Box<limits::LimitsFlags>),
     /// Measure how late this machine wakes a thread, and how long every core freezes
     Stalls(stalls::StallFlags),
     /// Measure how busy this machine and its programs are, interval by interval
@@ -67,7 +67,7 @@ pub enum Lab {
     Agent,
     /// Burden this machine or the network until Ctrl-C, for an experiment
     #[command(hide = true)]
-    Burden(burden::BurdenFlags),
+    Loadgen(loadgen::LoadgenFlags),
     /// Play time marks until Ctrl-C, and then say when each met the DAC, for an experiment
     #[command(hide = true)]
     Play(Box<delay::MarkSide>),
@@ -102,17 +102,17 @@ pub enum Lab {
 
 fn list() {
     for experiment in EXPERIMENTS {
-        screen::say(&format!("{:12} {}", experiment.name, experiment.asks));
+        screen::say(&format!("{:15} {}", experiment.name, experiment.asks));
     }
     screen::say("");
     screen::say(
-        "all          runs each of them once, shortly, and writes a page that leads to their reports",
+        "all             runs each of them once, shortly, and writes a page that leads to their reports",
     );
     screen::say(
-        "compare      reports how two reports differ, and whether the second is worse by more than noise",
+        "compare         reports how two reports differ, and whether the second is worse by more than noise",
     );
     screen::say(
-        "impair       relays a stream as a bad network would, for others to be measured over",
+        "impair          relays a stream as a bad network would, for others to be measured over",
     );
 }
 
@@ -129,17 +129,17 @@ impl Lab {
                     .map_err(|error| Failure::running(format!("as an agent: {error}")))
             }
             Self::All(flags) => all::run(flags),
-            Self::Between(flags) => between::run(flags),
+            Self::Align(flags) => align::run(flags),
             Self::Delay(flags) => delay::run(flags),
             Self::Play(flags) => delay::play(flags),
             Self::Hear(flags) => delay::hear(flags),
             Self::MouthToEar(flags) => mouth_to_ear::run(flags),
             Self::Mouth(flags) => mouth_to_ear::mouth(flags),
             Self::Tap(flags) => mouth_to_ear::tap(flags),
-            Self::Handover(flags) => handover::run(flags),
+            Self::CallbackJitter(flags) => callback_jitter::run(flags),
             Self::Network(flags) => network::run(flags),
-            Self::Starved(flags) => starved::run(flags),
-            Self::Burden(flags) => burden::run(flags),
+            Self::Limits(flags) => limits::run(flags),
+            Self::Loadgen(flags) => loadgen::run(flags),
             Self::Traffic(flags) => traffic::run(flags),
             Self::Packets(flags) => kernel::send(flags),
             Self::Sample(flags) => resources::sample(flags),
@@ -149,8 +149,8 @@ impl Lab {
             Self::Capacity(flags) => capacity::run(flags),
             Self::Echo(flags) => capacity::echo(flags),
             Self::Kernel(flags) => kernel::run(flags),
-            Self::Ladder(flags) => ladder::run(flags),
-            Self::Least(flags) => least::run(flags),
+            Self::LatencySweep(flags) => latency_sweep::run(flags),
+            Self::MinLatency(flags) => min_latency::run(flags),
             Self::Load(flags) => load::run(flags),
             Self::Overhead(flags) => overhead::run(flags),
             Self::Quality(flags) => quality::run(flags),

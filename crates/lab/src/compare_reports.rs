@@ -163,7 +163,7 @@ mod tests {
         };
         let compared = Compared {
             schema: 1,
-            experiment: "ladder".to_owned(),
+            experiment: "latency-sweep".to_owned(),
             outcome: ComparedOutcome::Same,
             because: Vec::new(),
             tested: 1,

@@ -1,5 +1,5 @@
 use crate::report::LabReport;
-use crate::{between, delay, quality};
+use crate::{align, delay, quality};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Experiment {
@@ -29,7 +29,7 @@ const SENT: Experiment = Experiment {
     name: "sent",
     does: "send the packets whose intervals are looked at",
     // Without a receiver: only the sender affects the regularity of packets.
-    words: "send --input tone:997 --to rtp://127.77.0.1:5004 --duration 3s --ledger {folder}/sent.csv \
+    words: "send --input tone:997 --to rtp://127.77.0.1:5004 --duration 3s --packet-log {folder}/sent.csv \
             --quiet",
     ..ALONE
 };
@@ -45,11 +45,11 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         ..ALONE
     },
     Experiment {
-        name: "between",
-        asks: between::QUESTION,
+        name: "align",
+        asks: align::QUESTION,
         does: "find how far apart two taps of one sound are: two channels of a recording or a card",
         turn: 16,
-        words: "lab between {folder}/receiver-1.wav",
+        words: "lab align {folder}/receiver-1.wav",
         needs: Some(&DEMO),
         ..ALONE
     },
@@ -78,20 +78,20 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         ..ALONE
     },
     Experiment {
-        name: "ladder",
+        name: "latency-sweep",
         asks: "is what was configured what was measured?",
         does: "hold what was measured against what was configured, from 100 ms down to 3 ms",
         turn: 5,
-        words: "lab ladder --duration 1s --settle 1s",
+        words: "lab latency-sweep --duration 1s --settle 1s",
         ..SENDS
     },
     Experiment {
-        name: "least",
+        name: "min-latency",
         asks: "what is the least latency that loses nothing?",
         does: "find the least latency that loses nothing, and hold it",
         turn: 6,
         // Buffers outlast interruptions on a shared machine, up to 119 ms.
-        words: "lab least --period 240 --periods 32 --step 50ms --most 500ms --duration 500ms --settle 1s \
+        words: "lab min-latency --period 240 --periods 32 --step 50ms --most 500ms --duration 500ms --settle 1s \
                 --hold 1s",
         ..SENDS
     },
@@ -113,19 +113,19 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         ..SENDS
     },
     Experiment {
-        name: "handover",
+        name: "callback-jitter",
         asks: "how regular are blocks on both sides of the sound device?",
         does: "how regular blocks are on both sides of a sound device",
         turn: 3,
-        words: "lab handover --device virtual: --duration 3s",
+        words: "lab callback-jitter --device virtual: --duration 3s",
         ..ALONE
     },
     Experiment {
-        name: "starved",
+        name: "limits",
         asks: "what becomes of a stream whose receiver has little processor or memory?",
         does: "send a stream to a receiver that has little processor or memory",
         turn: 9,
-        words: "lab starved --duration 1s --settle 1s",
+        words: "lab limits --duration 1s --settle 1s",
         ..SENDS
     },
     Experiment {
@@ -182,7 +182,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         asks: "at which intervals do packets go or come?",
         does: "at which intervals packets go or come: a ledger, a socket, a capture",
         turn: 17,
-        words: "lab interval --ledger {folder}/sent.csv",
+        words: "lab interval --packet-log {folder}/sent.csv",
         needs: Some(&SENT),
         ..ALONE
     },

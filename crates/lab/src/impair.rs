@@ -35,7 +35,7 @@ pub use relay::{Relay, RelayOptions};
 pub use report::{LegReport, PortReport, RelayReport};
 
 const IMPAIR: &str = r#"A stream through a bad network, in three terminals, the receiver first:
-  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye
+  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --exit-on-bye
   taut lab impair --listen 127.0.0.1:6004 --to 127.0.0.1:5004 \
       --preset wifi-5ghz --loss 5% --seed 7
   taut send --input file:song.flac --to rtp://127.0.0.1:6004 --latency 40ms
@@ -60,7 +60,7 @@ More examples:
   # A cable that is pulled out twice, to a multicast group:
   taut lab impair --listen 127.0.0.1:6004 --to "239.69.1.1:5004?iface=eth0" \
       --outage 10s+2s --outage 30s+500ms
-  # As it was on another network, as `taut recv --ledger heard.csv` saw it:
+  # As it was on another network, as `taut recv --packet-log heard.csv` saw it:
   taut lab impair --listen 127.0.0.1:6004 --to 127.0.0.1:5004 --trace heard.csv
 
 Records, for --trace, are lines of text; # begins a remark. The first line says

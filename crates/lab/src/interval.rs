@@ -41,8 +41,8 @@ use listen::{Socket, listen};
 use rungs::climb;
 
 const HELP: &str = r#"Examples:
-  # How evenly `taut send --ledger sent.csv` handed its packets over:
-  taut lab interval --ledger sent.csv
+  # How evenly `taut send --packet-log sent.csv` handed its packets over:
+  taut lab interval --packet-log sent.csv
   # What arrives here for a minute, by the kernel's stamps; no receiver runs:
   taut lab interval --listen 0.0.0.0:5004 --duration 60s
   # Every stream of RTP or AVTP in a capture, such as that of
@@ -68,11 +68,11 @@ late packets were handed over."#;
 /// `taut lab interval`
 #[derive(Debug, Args)]
 #[command(after_help = HELP,
-          group = ArgGroup::new("source").required(true).args(["ledger", "listen", "pcap", "rungs"]))]
+          group = ArgGroup::new("source").required(true).args(["packet_log", "listen", "pcap", "rungs"]))]
 pub struct IntervalFlags {
-    /// What `taut send --ledger` wrote: when packets were handed to the kernel
+    /// What `taut send --packet-log` wrote: when packets were handed to the kernel
     #[arg(long, value_name = "FILE.csv")]
-    ledger: Option<PathBuf>,
+    packet_log: Option<PathBuf>,
     /// Where packets arrive now: HOST:PORT of this machine or a group, avtp+udp://… or avtp://IF/ADDRESS
     #[arg(long, value_name = "ADDRESS", value_parser = Address::to_listen_at)]
     listen: Option<Address>,
@@ -153,7 +153,7 @@ pub struct LoopFlags {
     duration: Span,
     /// Where it is written when each packet was due, and when it was handed over
     #[arg(long, value_name = "FILE.csv")]
-    ledger: PathBuf,
+    packet_log: PathBuf,
 }
 
 fn interfaces(text: &str) -> Result<[String; 2], String> {
@@ -177,7 +177,7 @@ pub(crate) fn run(flags: &IntervalFlags) -> Result<(), Failure> {
         Some(_) => Answer::open(&flags.reporting)?,
         None => Answer::of_file(&flags.reporting)?,
     };
-    let report = match (&flags.ledger, &flags.pcap, &flags.listen) {
+    let report = match (&flags.packet_log, &flags.pcap, &flags.listen) {
         (Some(path), _, _) => {
             let bytes = std::fs::read(path).map_err(|error| unread(path, &error))?;
             // A file that is not text is reported as one without ledger columns.
@@ -188,7 +188,7 @@ pub(crate) fn run(flags: &IntervalFlags) -> Result<(), Failure> {
             of_capture(file, flags.rate)
         }
         (_, _, Some(address)) => heard(flags, address, &answer)?,
-        _ => return Err(Failure::usage("give one of --ledger, --pcap, --listen and --rungs")),
+        _ => return Err(Failure::usage("give one of --packet-log, --pcap, --listen and --rungs")),
     };
     answer.give(report)
 }
@@ -265,8 +265,8 @@ pub(crate) fn send(flags: &LoopFlags) -> Result<(), Failure> {
         payload_type: StreamFormat::default_payload_type(sample),
     };
     let sent = bare::send(flags, format, &stop).map_err(Failure::open)?;
-    std::fs::write(&flags.ledger, sent.ledger())
-        .map_err(|error| Failure::running(format!("{}: {error}", flags.ledger.display())))?;
+    std::fs::write(&flags.packet_log, sent.ledger())
+        .map_err(|error| Failure::running(format!("{}: {error}", flags.packet_log.display())))?;
     let pacing = serde_json::json!({ "lead_ns": sent.lead.as_nanos() });
     let report = serde_json::json!({ "streams": [{ "pacing": pacing }] });
     screen::print(&format!("{report}\n"));

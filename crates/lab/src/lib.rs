@@ -3,10 +3,10 @@
 //! May depend on everything; only the program and the tests depend on it.
 #![forbid(unsafe_code)]
 
+pub mod align;
 pub mod all;
 mod answer;
-pub mod between;
-pub mod burden;
+pub mod callback_jitter;
 pub mod capacity;
 mod capture;
 mod cases;
@@ -16,16 +16,17 @@ mod compare_reports;
 pub mod delay;
 mod devices;
 mod experiments;
-pub mod handover;
 pub mod hosts;
 mod if_inet6;
 pub mod impair;
 pub mod interval;
 mod kept;
 pub mod kernel;
-pub mod ladder;
-pub mod least;
+pub mod latency_sweep;
+pub mod limits;
 pub mod load;
+pub mod loadgen;
+pub mod min_latency;
 pub mod mouth_to_ear;
 pub mod network;
 pub mod overhead;
@@ -41,7 +42,6 @@ pub mod schedulers;
 mod signals;
 pub mod stages;
 pub mod stalls;
-pub mod starved;
 pub mod statistics;
 pub mod streams;
 pub mod traffic;

@@ -5,10 +5,10 @@ use clap::Args;
 use tautline_proto::time::Span;
 use tautline_ui::failure::Failure;
 
-use crate::burden::BusyHost;
 use crate::cases::Cases;
 use crate::hosts::HostError;
 use crate::impair::Share;
+use crate::loadgen::BusyHost;
 use crate::report::ReportRow;
 use crate::runner::{ANY_UNCERTAINTY, BusyFlags, StreamFlags, StreamShape, line};
 use crate::statistics::Missed;

@@ -102,7 +102,7 @@ pub struct MouthToEarFlags {
     /// Hear the ear so much later, up to 500ms: a delay that is known, to try the measurement itself
     #[arg(long, value_name = "TIME", value_parser = ear_delay, help_heading = "Run")]
     ear_delay: Option<Span>,
-    /// Keep both branches of each call as the channels of a WAV in this folder, for taut lab between
+    /// Keep both branches of each call as the channels of a WAV in this folder, for taut lab align
     #[arg(long, value_name = "DIR", help_heading = "Report")]
     keep: Option<PathBuf>,
     #[command(flatten)]

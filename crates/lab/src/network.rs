@@ -18,10 +18,10 @@ use clap::Args;
 use tautline_ui::failure::Failure;
 
 use crate::answer::Answer;
-use crate::burden::{Beside, BusyHost, Noise, TcpRate};
 use crate::cases::Cases;
 use crate::hosts::{HostError, LabHost};
 use crate::interval::unread;
+use crate::loadgen::{Beside, BusyHost, Noise, TcpRate};
 use crate::report::ReportRow;
 use crate::runner::{BusyFlags, StreamFlags, counted_down, line};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
@@ -152,7 +152,7 @@ fn each(ends: &mut StreamEnds, cases: &mut Cases<'_>, parts: &[NetworkPart], fla
                 let mut row = seen.outcome.row(&name);
                 seen.beside.tell(&mut row);
                 notes.extend(mix::notes(&name, &seen, one_machine(ends)));
-                let stamped = !plan.send.iter().any(|word| word == "--no-stamps");
+                let stamped = !plan.send.iter().any(|word| word == "--no-header-extensions");
                 match packets {
                     Some(packets) => sizes.push(rows::overhead(&name, &seen, packets, stamped)),
                     None => {

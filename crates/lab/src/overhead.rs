@@ -40,10 +40,10 @@ pub struct OverheadFlags {
 
 /// Name and `taut` arguments of each kind.
 const KINDS: [(&str, &[&str]); 4] = [
-    ("nothing measured", &["--probes", "off", "--no-witness"]),
-    ("1 of 64", &["--probes", "64", "--no-witness"]),
-    ("every packet", &["--probes", "all", "--no-witness"]),
-    ("every packet, and the witness", &["--probes", "all"]),
+    ("nothing measured", &["--sample-packets", "off", "--no-stall-monitor"]),
+    ("1 of 64", &["--sample-packets", "64", "--no-stall-monitor"]),
+    ("every packet", &["--sample-packets", "all", "--no-stall-monitor"]),
+    ("every packet, and the witness", &["--sample-packets", "all"]),
 ];
 
 /// Runs all kinds in turn, with every second round reversed: so slow changes of the machine cancel

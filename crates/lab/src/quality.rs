@@ -13,7 +13,7 @@ use tautline_ui::read_sound;
 use tautline_ui::readers::rate;
 
 use crate::answer::{Answer, Reporting};
-use crate::burden::{Noise, TcpRate};
+use crate::loadgen::{Noise, TcpRate};
 use crate::report::ReportRow;
 use crate::runner::{FarEnd, StreamShape, run_streams};
 use crate::streams::LabStream;

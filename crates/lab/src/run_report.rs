@@ -17,7 +17,7 @@ pub use packets::RunPackets;
 /// Of the reporter's own device.
 const XRUNS: (&str, &str) = ("xruns", "xruns");
 const UNTIMED_XRUNS: &str = "the times of xruns count from the beginning of the run";
-const UNTIMED: &str = "the times of the worst packets count from the first of them; with --ledger they \
+const UNTIMED: &str = "the times of the worst packets count from the first of them; with --packet-log they \
                        count from the beginning, and every packet is shown";
 
 pub fn of_run(report: &Report, ledger: Option<&RunPackets>) -> LabReport {

@@ -14,9 +14,9 @@ use tautline_ui::readers::{parse, rate, span};
 use tautline_ui::screen;
 
 use crate::answer::{Answer, Reporting};
-use crate::burden::BusyHost;
 use crate::cases::Cases;
 use crate::hosts::{HostError, HostPlace, LabHost};
+use crate::loadgen::BusyHost;
 use crate::report::ReportRow;
 use crate::streams::{LabStream, MOST_UNSURE, StreamEnds};
 

@@ -6,9 +6,9 @@ use tautline_io::thread::Scheduler;
 use tautline_proto::time::{Frames, Span};
 use tautline_ui::failure::Failure;
 
-use crate::burden::{Burden, BurdenSide, BusyHost, RunningBurdens, among};
 use crate::hosts::HostError;
-use crate::ladder::RUNGS;
+use crate::latency_sweep::RUNGS;
+use crate::loadgen::{Burden, BurdenSide, BusyHost, RunningBurdens, among};
 use crate::report::ReportRow;
 use crate::runner::{StreamFlags, StreamShape, counted_down, line};
 use crate::streams::{LabStream, StreamEnds};

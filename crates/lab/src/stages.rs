@@ -3,7 +3,7 @@
 use clap::Args;
 use tautline_ui::failure::Failure;
 
-use crate::burden::BusyHost;
+use crate::loadgen::BusyHost;
 use crate::runner::{BusyFlags, StreamFlags, StreamShape};
 use crate::streams::StreamEnds;
 

@@ -444,7 +444,7 @@ impl CodecRules for Lossless {
         raw + Codec::LOSSLESS_HEAD + channels.count()
     }
 
-    /// Two thirds (docs/codecs.md: 24 bits in 2.5 ms packets).
+    /// Two thirds (docs/guide/codecs.md: 24 bits in 2.5 ms packets).
     fn mean_share(&self) -> f64 {
         0.66
     }

@@ -8,7 +8,7 @@
 use crate::time::{LocalTime, MediaTime, Span};
 
 tautline_dsp::named_enum! {
-    /// Stage of a packet, in order of travel; defined in `docs/stages.md`.
+    /// Stage of a packet, in order of travel; defined in `docs/reference/stages.md`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Stage {
         /// First frame at the ADC → block in the program.

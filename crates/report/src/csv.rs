@@ -106,7 +106,8 @@ mod tests {
         let call = r#"{"role":"call","directions":[{"role":"recv","streams":[{"x":1}]},
                        {"role":"send","streams":[{"x":2}]}]}"#;
         assert_eq!(table(call).unwrap(), "role,x\nrecv,1\nsend,2\n");
-        let rows = r#"{"experiment":"ladder","rows":[{"name":"3 ms","void":null,"x":true}]}"#;
+        let rows =
+            r#"{"experiment":"latency-sweep","rows":[{"name":"3 ms","void":null,"x":true}]}"#;
         assert_eq!(table(rows).unwrap(), "experiment,name,x\nladder,3 ms,true\n");
         assert_eq!(table(r#"{"rows":[]}"#).unwrap(), "\n");
     }

@@ -148,7 +148,7 @@ impl Distribution {
 /// is `null` if fewer than ten values lie beyond it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the names are the documentation; interface and glossary say more")]
+#[expect(missing_docs, reason = "the names are the documentation")]
 pub struct Summary {
     pub count: u64,
     pub min_ns: Option<i64>,

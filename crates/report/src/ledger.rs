@@ -1,4 +1,4 @@
-//! Ledgers written by `--ledger`: one line per packet, with timestamps in nanoseconds of the
+//! Ledgers written by `--packet-log`: one line per packet, with timestamps in nanoseconds of the
 //! writer's monotonic clock. Unknown values are empty. The ledgers of sender and receiver can be
 //! joined by RTP timestamp, the first column.
 
@@ -29,7 +29,7 @@ pub enum LedgerError {
     /// The file cannot be read.
     #[error("reading it: {0}")]
     System(#[from] io::Error),
-    /// A column is missing: `--ledger` did not write this file.
+    /// A column is missing: `--packet-log` did not write this file.
     #[error("it has no column {0}: it is no ledger")]
     NoColumn(&'static str),
 }

@@ -95,7 +95,7 @@ pub struct StreamReport {
     /// Whether any part was played.
     #[serde(skip)]
     pub played: bool,
-    /// How the stream ended, if that ended the run (`--until-bye`).
+    /// How the stream ended, if that ended the run (`--exit-on-bye`).
     pub ended: Option<StreamEnd>,
     /// Audio time per packet.
     pub ptime_ns: i64,
@@ -298,7 +298,7 @@ pub struct Xrun {
 /// `lost` and `unheard`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the glossary has a line for each")]
+#[expect(missing_docs, reason = "docs/guide/troubleshooting.md has a line for each")]
 pub struct GapReport {
     pub late_sender: u64,
     pub late_network: u64,
@@ -319,7 +319,7 @@ pub struct GapReport {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StageSummary {
-    /// Name of the stage (see the glossary).
+    /// Name of the stage (`docs/reference/stages.md`).
     pub name: Cow<'static, str>,
     /// Length of the stage.
     pub summary: Summary,

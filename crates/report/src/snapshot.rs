@@ -184,7 +184,7 @@ pub struct LatencySnapshot {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StageLength {
-    /// Name of the stage (see the glossary).
+    /// Name of the stage (`docs/reference/stages.md`).
     pub name: Cow<'static, str>,
     /// Length of the stage.
     pub ns: i64,

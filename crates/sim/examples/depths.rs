@@ -1,4 +1,4 @@
-//! Compares ways to choose a latency from packet delays, on the same arrivals (docs/decisions,
+//! Compares ways to choose a latency from packet delays, on the same arrivals (docs/internals/decisions,
 //! 0012). Then plays five minutes at every place with the current one (docs/performance.md). Prints
 //! two tables.
 //!

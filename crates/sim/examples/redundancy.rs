@@ -115,7 +115,7 @@ fn main() {
             for symbols in [1, 2, 3, 4, 6, 8, 19].into_iter().filter(|n| *n <= window) {
                 let ways = [
                     (format!("red:{symbols}"), Layout::copies(symbols, window)),
-                    (format!("code:{symbols}"), Layout::code(symbols, window)),
+                    (format!("fec:{symbols}"), Layout::code(symbols, window)),
                 ];
                 for (way, layout) in ways.into_iter().take(if symbols == window { 1 } else { 2 }) {
                     let Outcome { residual, longest, bytes, encode, decode } =

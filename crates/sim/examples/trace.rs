@@ -1,7 +1,7 @@
 //! Generates the records in `crates/sim/traces`.
 //!
 //! `trace spikes SEED` writes a minute with spikes. `trace ledger FILE.csv SECONDS` reduces the
-//! output of `taut recv --ledger FILE.csv` to the packet delay of each millisecond.
+//! output of `taut recv --packet-log FILE.csv` to the packet delay of each millisecond.
 #![expect(clippy::print_stdout, reason = "it prints the record")]
 
 use std::error::Error;
@@ -30,7 +30,7 @@ fn shortened(file: &str, seconds: i64) -> Result<String, Box<dyn Error>> {
                      millisecond; the sender's clock as the\nreceiver mapped it. The seven that \
                      are marked lost came, but the host stood still and no card\nasked for \
                      them. Made by:\n  \
-                     taut recv --from rtp://10.77.0.2:5004 --output null: --until-bye --ledger \
+                     taut recv --from rtp://10.77.0.2:5004 --output null: --exit-on-bye --packet-log \
                      heard.csv\n  cargo run -p tautline-sim --example trace -- ledger heard.csv \
                      10";
     Ok(write_delays(&Trace::new(kept)?, Span::from_millis(1), explained))

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `delay_us every 1ms` | how long it took in microseconds, `-` for one that was lost |
 //! | `sent_s,arrived_s` | when it was sent and when it arrived, in seconds on one clock; nothing after the comma for one that was lost |
-//! | that of `taut recv --ledger` | the ledger itself: its `handed` and `arrival`; packets that the ledger lacks were lost, or no card asked for them in time |
+//! | that of `taut recv --packet-log` | the ledger itself: its `handed` and `arrival`; packets that the ledger lacks were lost, or no card asked for them in time |
 
 mod ledger;
 

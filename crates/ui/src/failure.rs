@@ -62,7 +62,7 @@ impl From<clap::Error> for Failure {
         let text =
             error.to_string().replace("invalid digit found in string", "must be a whole number");
         let mend = match error.kind() {
-            // The similar option --mtt takes a time.
+            // The similar option --max-transit-time takes a time.
             _ if is_mute(&error, &text) => {
                 return Self::usage(
                     "unexpected argument '--mute': send and recv have none\n\

@@ -337,7 +337,7 @@ pub(crate) fn send_plan(
     let spare = unpaced - format.packing_age(device.period);
     let paced = pacing::pace(
         &mut by,
-        (wish.keys.link, wish.keys.pacing),
+        (wish.keys.io_thread, wish.keys.pacing),
         (&format, device.period),
         (spare, scheduler),
     )?;

@@ -164,8 +164,8 @@ fn half_a_message_an_unknown_word_and_absurd_numbers_are_refused() {
     }
     let asking = CallTerms { redundancy: Some(Redundancy::Code(2)), ..terms() };
     let asking = String::from_utf8(written(&CallMessage::Change(asking))).unwrap();
-    assert!(asking.contains("\"code:2\""), "{asking}");
-    assert!(read(asking.trim().replace("code:2", "code:200").as_bytes()).is_err());
+    assert!(asking.contains("\"fec:2\""), "{asking}");
+    assert!(read(asking.trim().replace("fec:2", "fec:200").as_bytes()).is_err());
     let mut absurd = String::from_utf8(written(&CallMessage::Change(terms()))).unwrap();
     absurd = absurd.replace("2500000", "9223372036854775807");
     assert!(read(absurd.trim().as_bytes()).is_err(), "a packet of 292 years");

@@ -49,7 +49,7 @@ pub struct CardOptions {
     pub cable: Option<CableName>,
     /// `delay=3.37ms`: delay of the captured sound on the cable.
     pub delay: Option<Span>,
-    /// `gone=2s&back=1s`, for tests: fails once, 2 s into its run, for 1 s; clones are one card.
+    /// `unplug=2s&replug=1s`, for tests: fails once, 2 s into its run, for 1 s; clones are one card.
     pub fault: Option<Arc<Disappearance>>,
 }
 
@@ -199,8 +199,8 @@ fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
                 options.delay =
                     Some(Some(delay).filter(|delay| *delay >= Span::ZERO).ok_or_else(before)?);
             }
-            "gone" => fault.0 = Some(span(given, value)?),
-            "back" => fault.1 = Some(span(given, value)?),
+            "unplug" => fault.0 = Some(span(given, value)?),
+            "replug" => fault.1 = Some(span(given, value)?),
             _ => {
                 let answer = format!("virtual: has no option ‘{key}’");
                 return Err(error(given, &answer, &format!("it has {OPTIONS}")));
@@ -221,7 +221,7 @@ fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
     }
     options.fault = match fault {
         (Some(after), away) => Some(Arc::new(Disappearance::new(after, away.unwrap_or(Span::MAX)))),
-        (None, Some(_)) => return Err(error(given, "back without gone", "add gone=2s")),
+        (None, Some(_)) => return Err(error(given, "replug without unplug", "add unplug=2s")),
         (None, None) => None,
     };
     Ok(options)

@@ -133,7 +133,7 @@ fn a_device_is_the_same_by_the_same_name_and_options() {
     let spec = |name: &str| name.parse::<DeviceSpec>().unwrap();
     for name in [
         "virtual:",
-        "virtual:?ppm=50&loopback=48&gone=2s&back=1s",
+        "virtual:?ppm=50&loopback=48&unplug=2s&replug=1s",
         "file:a.wav",
         "file:-",
         "tone:440",
@@ -147,7 +147,7 @@ fn a_device_is_the_same_by_the_same_name_and_options() {
     }
     for (one, other) in [
         ("virtual:", "virtual:?ppm=50"),
-        ("virtual:?gone=2s", "virtual:?gone=3s"),
+        ("virtual:?unplug=2s", "virtual:?unplug=3s"),
         ("file:a.wav", "file:b.wav"),
         ("tone:440", "tone:441"),
         ("null:", "virtual:"),

@@ -60,7 +60,7 @@ pub(crate) fn server(callers: u16) -> ServerConfig {
         end: end(None),
         listen: "127.0.0.1:0".parse().expect("an address"),
         callers,
-        callers_each: None,
+        max_calls_per_host: None,
         bridged: true,
         seen: true,
     }

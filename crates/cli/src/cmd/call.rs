@@ -33,12 +33,12 @@ const KEYS: &str =
     "m: mute or unmute   SPACE: talk while muted   + -: latency   < >: packets   q: hang up";
 
 pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
-    flags.end.running.refuse_a_ledger_of_few()?;
+    flags.end.running.refuse_partial_packet_log()?;
     refuse_twice(&flags.hosts)?;
     if let Some(file) = flags.end.record.as_deref().filter(|record| is_mixed(record)) {
         sound_files::make_room(file, flags.end.overwrite)?;
     }
-    if flags.bitrate.is_some() && flags.end.format.and_then(Coding::bitrate).is_none() {
+    if flags.bitrate.is_some() && flags.end.format.flatten().and_then(Coding::bitrate).is_none() {
         return Err(Failure::usage(
             "--bitrate is of Opus; give --format opus or --format opus-voice too, or leave --bitrate out",
         ));
@@ -73,7 +73,7 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     let files = flags.end.running.report_files()?;
     let voice = flags.end.running.voice();
     let calls = if several { Calls::Several } else { Calls::One };
-    let end = config(&flags.end, (&flags.input, &flags.output), flags.echo, calls);
+    let end = config(&flags.end, (&flags.input, &flags.output), flags.echo_cancel, calls);
     let mut status = CallStatus::on_terminal(voice);
     // Standard input carries either keys or lines. The user of keys sees their effect.
     let (mut asked, mut keys) = (None, None);
@@ -91,7 +91,7 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
         end,
         hosts,
         bridged: flags.bridge,
-        auto_format: flags.codec.is_some(),
+        auto_format: flags.end.format == Some(None),
         bitrate: flags.bitrate,
         paths,
         muted: flags.mute,

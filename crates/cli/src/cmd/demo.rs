@@ -227,7 +227,7 @@ impl DemoReceiver {
         let wire = RtpUnpack::taking(Codings::Exactly);
         let config = JitterBufferConfig::new(wire, scene.format, scene.latency);
         let stream = StreamPlan::new(format!("rtp://{rtp}"), config, link, control);
-        let plan = RecvPlan { until_bye: true, ..RecvPlan::new(vec![stream], scene.device) };
+        let plan = RecvPlan { exit_on_bye: true, ..RecvPlan::new(vec![stream], scene.device) };
         let mut engine = RecvEngine::new(plan)?;
         engine.show_to(show::observers("recv", part.voice));
         let played = out.join(format!("{name}.wav"));

@@ -30,7 +30,7 @@ fn read<P: LedgerPacket>(path: &Path, columns: &[&'static str]) -> Result<Vec<P>
         Err(LedgerError::System(error)) => Err(failed(error)),
         Err(LedgerError::NoColumn(lacks)) => Err(Failure::usage(format!(
             "{name} has no column {lacks}; give the sender's ledger first, then the receiver's, as taut writes them \
-             with --ledger"
+             with --packet-log"
         ))),
     }
 }

@@ -63,7 +63,7 @@ fn run_options(timing: &Timing, flags: &RunFlags) -> RunOptions {
     RunOptions {
         scheduler: timing.scheduler,
         duration: flags.duration,
-        stall_monitor: !flags.no_witness,
+        stall_monitor: !flags.no_stall_monitor,
         lock_memory: true,
         words,
     }

@@ -41,7 +41,7 @@ use streams::{
 };
 
 pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
-    flags.running.refuse_a_ledger_of_few()?;
+    flags.running.refuse_partial_packet_log()?;
     sound_files::refuse_to_overwrite(&flags.output, flags.overwrite)?;
     let labels = sound_files::labels(&flags.output, flags.labels, flags.overwrite)?;
     let voice = flags.running.voice();
@@ -65,7 +65,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let unheard = layout(flags, described, None)?;
     latency(flags, None, &unheard.format, &unheard.device)?;
     tell_period(voice, &flags.output, &flags.timing, &unheard.device);
-    if let Some(path) = &flags.running.ledger {
+    if let Some(path) = &flags.running.packet_log {
         OutputFile::check(path).map_err(|error| RunError::Ledger { path: path.clone(), error })?;
     }
     let mut show = Show::open("recv", &flags.running)?;
@@ -116,9 +116,9 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             select: flags.select,
             gain: flags.sound.volume,
             map,
-            until_bye: flags.until_bye,
-            probes: flags.running.probes,
-            ledger: flags.running.ledger.clone(),
+            exit_on_bye: flags.exit_on_bye,
+            probes: flags.running.sample_packets,
+            ledger: flags.running.packet_log.clone(),
             labels: labels.clone(),
             ..RecvPlan::new(streams, device)
         };

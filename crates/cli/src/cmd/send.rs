@@ -49,7 +49,7 @@ use crate::sound_files;
 pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     refuse_two_readers(flags)?;
     sound_files::refuse_to_loop(&flags.input, flags.looped)?;
-    flags.running.refuse_a_ledger_of_few()?;
+    flags.running.refuse_partial_packet_log()?;
     let said = Wanted { rate: flags.stream.rate, channels: flags.stream.channels };
     let input = flags.input.clone();
     let looked = move || tautline_audio::probe(&input, said);
@@ -73,10 +73,10 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     };
     let encoders = encoders.map_err(|error| Failure::usage(error.to_string()))?;
     heads.form.check(&format).map_err(|error| Failure::usage(error.to_string()))?;
-    if heads.form.presents() && matches!(flags.timing.latency, Some(LatencyRule::Auto { .. })) {
+    if heads.form.presents() && matches!(flags.latency, Some(LatencyRule::Auto { .. })) {
         return Err(Failure::usage(
             "--latency auto follows what receivers ask for, and packets of AVTP say when they are to be presented; give \
-             a --latency or a --mtt",
+             a --latency or a --max-transit-time",
         ));
     }
     let budget = redundancy::budget(flags, &format, &device)?;
@@ -103,7 +103,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     let age = format.packing_age(device.period);
     let spare = flags.transit().unwrap_or(latency - age);
     let paced = pacing::pace(&mut by, asked, (&format, device.period), (spare, options.scheduler))?;
-    if let Some(every) = flags.stamp_every {
+    if let Some(every) = flags.tx_timestamp_every {
         by.stamp_every(every);
     }
     let latency = match flags.transit() {
@@ -118,14 +118,18 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     let mut plan = SendPlan::new(address, opened_stream, format, device)?;
     let policy = &mut plan.policy;
     policy.link_offset = latency;
-    policy.latency = flags.timing.latency.unwrap_or_default();
+    // The maximum of auto is a limit for receivers: one that requests more is reported.
+    policy.latency = match flags.latency.unwrap_or_default() {
+        LatencyRule::Auto { .. } => LatencyRule::AUTO,
+        rule => rule,
+    };
     policy.stamps = heads.stamps;
     policy.redundancy = regulator;
     policy.repair_budget = budget.asked;
     policy.limits = limits;
     policy.form = heads.form;
     policy.identity = lay::identity(&to)?;
-    plan.stream.probes = flags.running.probes;
+    plan.stream.probes = flags.running.sample_packets;
     plan.stream.sealed = key.profile();
     plan.stream.pacing = Some(paced.clone());
     let plan = SendPlan {
@@ -133,7 +137,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
         encoders,
         gain: flags.sound.volume,
         map,
-        ledger: flags.running.ledger.clone(),
+        ledger: flags.running.packet_log.clone(),
         claim,
         ..plan
     };
@@ -231,7 +235,7 @@ fn heads(flags: &Send) -> Result<PacketHeads, Failure> {
         ("--redundancy", flags.redundancy.amount != Redundancy::Off),
         ("--payload-type", flags.stream.payload_type.is_some()),
         ("--sdp", flags.sdp.is_some()),
-        ("--no-stamps", flags.no_stamps),
+        ("--no-header-extensions", flags.no_header_extensions),
     ];
     if let Some((option, _)) = refused.into_iter().find(|(_, asked)| *asked && form.presents()) {
         return Err(Failure::usage(format!(
@@ -251,7 +255,7 @@ fn heads(flags: &Send) -> Result<PacketHeads, Failure> {
             flags.to[0]
         )));
     }
-    Ok(PacketHeads { form, stamps: !flags.no_stamps })
+    Ok(PacketHeads { form, stamps: !flags.no_header_extensions })
 }
 
 /// Rejects a latency beyond the presentation times that packets can carry. `age` is the packets'
@@ -262,7 +266,7 @@ fn refuse_untellable(flags: &Send, latency: Span, age: Span) -> Result<(), Failu
         return Ok(());
     }
     let told = format!("packets of AVTP tell presentations {MOST_AHEAD} ahead at most");
-    let Some(mtt) = flags.mtt else {
+    let Some(time) = flags.max_transit_time else {
         return Err(Failure::usage(format!(
             "--latency {latency} is too long, as {told}; use --latency {MOST_AHEAD} or less"
         )));
@@ -271,11 +275,11 @@ fn refuse_untellable(flags: &Send, latency: Span, age: Span) -> Result<(), Failu
     // In whole milliseconds, if the uncertainty leaves any.
     let most = MOST_AHEAD - age - uncertainty;
     let mend = match Span::from_millis(most.as_nanos().div_euclid(1_000_000)) {
-        most if most > Span::ZERO => format!("use --mtt {most} or less"),
+        most if most > Span::ZERO => format!("use --max-transit-time {most} or less"),
         _ => "use a shorter --time-uncertainty".to_owned(),
     };
     Err(Failure::usage(format!(
-        "--mtt {mtt} with a --time-uncertainty of {uncertainty} is too long, as {told}, of which {age} pass until they \
+        "--max-transit-time {time} with a --time-uncertainty of {uncertainty} is too long, as {told}, of which {age} pass until they \
          leave; {mend}"
     )))
 }
@@ -423,12 +427,12 @@ fn link_kind(flags: &Send) -> Result<LinkKind, Failure> {
     let wanted = match flags.pacing {
         Some(PacingMode::Sleep) => LinkKind::Threaded,
         Some(PacingMode::Batch) => LinkKind::Direct,
-        _ => flags.link,
+        _ => flags.io_thread,
     };
-    if flags.link != LinkKind::Auto && flags.link != wanted {
+    if flags.io_thread != LinkKind::Auto && flags.io_thread != wanted {
         let (pacing, link) = (flags.pacing.map_or("auto", PacingMode::name), wanted.name());
         return Err(Failure::usage(format!(
-            "--pacing {pacing} is --link {link}; leave --link out"
+            "--pacing {pacing} is --io-thread {link}; leave --io-thread out"
         )));
     }
     Ok(wanted)
@@ -440,7 +444,7 @@ fn tell_of_pacing(flags: &Send, paced: &Paced, latency: Span, age: Span) {
     let left = age + paced.lead();
     voice.detail(&format!(
         "latency: {latency} promised; packets are up to {left} old when they leave, which gives the way {} \
-         (--mtt)",
+         (--max-transit-time)",
         latency - left
     ));
 }

@@ -30,7 +30,7 @@ const OTHER_ROWS: usize = 4;
 
 pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     let running = &flags.end.running;
-    running.refuse_a_ledger_of_few()?;
+    running.refuse_partial_packet_log()?;
     if running.control {
         let mend = "give them to taut call, which changes both ends, or leave --control out";
         return Err(Failure::usage(format!("taut serve takes no lines; {mend}")));
@@ -48,7 +48,8 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     let log = Arc::new(Mutex::new(WorkLog::new(voice)));
     let served = Arc::clone(&log);
     let mut status = CallStatus::on_terminal(voice);
-    let mut end = config(&flags.end, (&flags.input, &flags.output), flags.echo, Calls::OfServer);
+    let mut end =
+        config(&flags.end, (&flags.input, &flags.output), flags.echo_cancel, Calls::OfServer);
     if flags.end.ptime.is_none() {
         // As short as the caller requests, with at least one period per packet. Conversion to
         // frames rounds down.
@@ -58,8 +59,8 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     let config = ServerConfig {
         end,
         listen: flags.listen,
-        callers: flags.callers,
-        callers_each: flags.callers_each,
+        callers: flags.max_callers,
+        max_calls_per_host: flags.max_calls_per_host,
         bridged: !flags.private,
         seen: status.are_seen(),
     };
@@ -91,7 +92,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
             server.mute(muted);
         }
         if status.are_seen() {
-            status.show(lines(&server, flags.callers, muted));
+            status.show(lines(&server, flags.max_callers, muted));
         }
         say(voice, &log, now());
     }

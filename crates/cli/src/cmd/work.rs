@@ -33,7 +33,7 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
     let voice = flags.voice.voice();
     let address = flags.listen;
     let trust = trust(address)?;
-    let program = ChildProgram::this().reading(flags.readable.clone());
+    let program = ChildProgram::this().reading(flags.allow_read.clone());
     let offers = offers(&program, flags.chains.as_deref())?;
     if let Some(missing) = missing_folders() {
         voice.tell(&missing);
@@ -57,7 +57,7 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
         name: host_name(),
         bind: address.ip(),
         scheduler: flags.scheduler,
-        most_streams: flags.most_streams as usize,
+        most_streams: flags.max_streams as usize,
         most_share: MOST_SHARE,
         patience: PATIENCE,
         silence: SILENCE,

@@ -30,7 +30,7 @@ impl FromStr for RedundancyFlag {
             }
         }
         if amounts > 1 || networks > 1 {
-            return Err(format!("`{text}` asks twice; write it as code:2+paths:eth0,eth1"));
+            return Err(format!("`{text}` asks twice; write it as fec:2+paths:eth0,eth1"));
         }
         let mut different = asked.paths.clone();
         different.sort();
@@ -54,14 +54,14 @@ mod tests {
             amount: Redundancy::Code(2),
             paths: vec!["eth0".into(), "wlan0".into()],
         };
-        assert_eq!("code:2+paths:eth0,wlan0".parse(), Ok(both.clone()));
-        assert_eq!("paths:eth0,wlan0+code:2".parse(), Ok(both));
+        assert_eq!("fec:2+paths:eth0,wlan0".parse(), Ok(both.clone()));
+        assert_eq!("paths:eth0,wlan0+fec:2".parse(), Ok(both));
         assert_eq!("off".parse(), Ok(RedundancyFlag::default()));
     }
 
     #[test]
     fn what_is_no_redundancy_is_refused_with_what_to_write() {
-        for text in ["fec", "red:0", "code:25", "paths:eth0", "paths:eth0,eth0", "red:1+code:1"] {
+        for text in ["fec", "red:0", "fec:25", "paths:eth0", "paths:eth0,eth0", "red:1+fec:1"] {
             let told = text.parse::<RedundancyFlag>().unwrap_err();
             snapshot!(format!("{text:?}"), told);
         }

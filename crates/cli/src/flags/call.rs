@@ -1,4 +1,4 @@
-//! Of the commands for calls: sound both ways with one other machine.
+//! The options of `taut call` and `taut serve`.
 
 use core::fmt;
 use core::str::FromStr;
@@ -9,53 +9,67 @@ use clap::{Args, ValueEnum};
 use tautline_api::call::{CALL_PORT, CallAddress};
 use tautline_audio::DeviceSpec;
 use tautline_proto::call::terms::CallPath;
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::redundancy::Redundancy;
-use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
 use super::trust::ssh_destination;
-use super::values::coding;
+use super::values::{CodingOrAuto, coding_or_auto};
 use super::work::listen_at;
 use super::{RunFlags, Timing};
 use crate::help;
-use tautline_ui::readers::{bitrate, channels, device, parse, ptime, rate};
+use tautline_ui::readers::{bitrate, channels, device, latency, parse, ptime, rate};
 
 /// `taut serve`
 #[derive(Debug, Args)]
-#[command(after_help = help::SERVE)]
+#[command(after_help = help::SERVE, after_long_help = help::SERVE_LONG)]
 pub(crate) struct ServeFlags {
-    /// Where to listen: an address of this machine, such as 0.0.0.0 for all; TCP for who calls, UDP of the
-    /// same number for the sound. Beyond 127.0.0.1, the default, only machines that are trusted here are
-    /// answered (taut trust)
-    #[arg(long, value_name = "HOST[:PORT]", default_value = "127.0.0.1", value_parser = listen)]
+    /// Address to listen on [default: 127.0.0.1]
+    ///
+    /// 0.0.0.0 listens on all interfaces. TCP for control connections, UDP from the same port number on for audio. On any address but 127.0.0.1 only trusted
+    /// machines are accepted (taut pair).
+    #[arg(long, value_name = "HOST[:PORT]", default_value = "127.0.0.1", hide_default_value = true, value_parser = listen)]
     pub(crate) listen: SocketAddr,
-    /// The sound that callers hear: what programs here play (see Programs), or a card, or another device, such as
-    /// pipewire:Speaker or jack:speaker; see Devices of taut send
-    #[arg(long, short, value_name = "DEVICE", default_value = "programs:",
+    /// What callers hear [default: programs:]
+    ///
+    /// programs: is the audio of programs on this machine; see Programs below. Or a device, such as pipewire:Speaker or
+    /// jack:speaker; see Devices of taut send.
+    #[arg(long, short, value_name = "DEVICE", default_value = "programs:", hide_default_value = true,
           value_parser = device())]
     pub(crate) input: DeviceSpec,
-    /// Where a caller's sound goes: to what programs here record, or to a card, or another device, such as
-    /// pipewire:Microphone or jack:microphone
-    #[arg(long, short, value_name = "DEVICE", default_value = "programs:",
+    /// Where callers are played [default: programs:]
+    ///
+    /// programs: lets programs on this machine record it. Or a device, such as pipewire:Microphone or jack:microphone.
+    #[arg(long, short, value_name = "DEVICE", default_value = "programs:", hide_default_value = true,
           value_parser = device())]
     pub(crate) output: DeviceSpec,
-    /// Callers at a time, 1 to 128: the next is refused in a sentence. Each is heard at a UDP port of its own, from
-    /// that of --listen on. 32 of them have sound at a time
+    /// Maximum number of callers, 1 to 128
+    ///
+    /// Each uses a UDP port of its own, from that of --listen on. At most 32 calls have audio at a time.
     #[arg(long, value_name = "N", default_value_t = 8,
           value_parser = clap::value_parser!(u16).range(1..=128), help_heading = "Network")]
-    pub(crate) callers: u16,
-    /// Calls of one machine at a time, with sound or without, of those that --callers allows: the next is refused in
-    /// a sentence, and the rest is for others. This machine itself is not counted [default: half of --callers,
-    /// rounded up, and half of the sound]
+    pub(crate) max_callers: u16,
+    /// Maximum number of calls per machine
+    ///
+    /// Calls from this machine itself do not count. [default: half of --max-callers, rounded up, and half of the calls
+    /// with audio]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128),
-          help_heading = "Network")]
-    pub(crate) callers_each: Option<u16>,
-    /// What --output plays in what --input captures, where these are a loudspeaker and a microphone: keep, or cancel to
-    /// take it out
-    #[arg(long, value_name = "RULE", default_value = "keep", help_heading = "Sound")]
-    pub(crate) echo: EchoFlag,
-    /// Callers do not hear one another, only this machine; else they are in one conversation
+          help_heading = "Network", hide_short_help = true)]
+    pub(crate) max_calls_per_host: Option<u16>,
+    /// Cancel echo: auto, on or off [default: off]
+    ///
+    /// Removes the audio of the loudspeaker from the microphone. auto: if both devices belong to a desktop.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "off",
+        help_heading = "Sound",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub(crate) echo_cancel: EchoFlag,
+    /// Callers do not hear each other
     #[arg(long, help_heading = "Sound")]
     pub(crate) private: bool,
     #[command(flatten)]
@@ -64,20 +78,25 @@ pub(crate) struct ServeFlags {
 
 /// `taut call`
 #[derive(Debug, Args)]
-#[command(after_help = help::CALL)]
+#[command(after_help = help::CALL, after_long_help = help::CALL_LONG)]
 pub(crate) struct CallFlags {
-    /// Whom to call: a machine on which taut serve runs, by its address, or by the name that it is trusted
-    /// by and its address, such as studio=10.0.0.3. ssh:HOST goes through ssh, where no other port is open. Several,
-    /// eight at most, are called at once: each hears this end, and all are heard here
+    /// Machine to call: HOST, NAME=HOST or ssh:HOST
+    ///
+    /// A machine that runs taut serve. NAME=HOST accepts only the machine trusted as NAME. ssh:HOST tunnels through ssh.
+    /// Up to eight machines are called at once: each hears this one, and all are heard here.
     #[arg(value_name = "HOST", required = true, num_args = 1..=8, value_parser = parse::<CallHost>)]
     pub(crate) hosts: Vec<CallHost>,
-    /// Of several hosts: each hears the others, too
-    #[arg(long, help_heading = "Sound")]
+    /// With several machines: each hears the others, too
+    #[arg(long, help_heading = "Sound", hide_short_help = true)]
     pub(crate) bridge: bool,
-    /// The sound that is heard there: see Devices of taut send [default: a microphone, see Usual devices]
+    /// Microphone or other device [default: automatic]
+    ///
+    /// See Devices of taut send. The default is described under Default devices below.
     #[arg(long = "input", short = 'i', value_name = "DEVICE", value_parser = device())]
     pub(crate) named_input: Option<DeviceSpec>,
-    /// Where the sound from there goes [default: a loudspeaker, see Usual devices]
+    /// Loudspeaker or other device [default: automatic]
+    ///
+    /// See Devices of taut recv. The default is described under Default devices below.
     #[arg(long = "output", short = 'o', value_name = "DEVICE", value_parser = device())]
     pub(crate) named_output: Option<DeviceSpec>,
     /// The one that is named, or was chosen: by the first that a call does.
@@ -86,29 +105,46 @@ pub(crate) struct CallFlags {
     /// Likewise.
     #[arg(skip = DeviceSpec::null())]
     pub(crate) output: DeviceSpec,
-    /// Echo of the loudspeaker in the microphone: auto cancels it if both devices are a desktop's: streams of PipeWire,
-    /// or ALSA's default, not JACK, hw: or plughw:
-    #[arg(long, value_name = "RULE", default_value = "auto", help_heading = "Sound")]
-    pub(crate) echo: EchoFlag,
-    /// Choose the coding of either direction by what the network carries, measured all the while: from l24 down to
-    /// opus-voice
-    #[arg(long, value_name = "RULE", conflicts_with = "format", help_heading = "Stream")]
-    pub(crate) codec: Option<CodecFlag>,
-    /// Bits per second of Opus, with --format opus or opus-voice, and no more where the network carries more; fewer where
-    /// it does not [default: 96k for each channel of opus, 32k of opus-voice]
-    #[arg(long, value_name = "RATE", conflicts_with = "codec", value_parser = bitrate,
-          help_heading = "Stream")]
+    /// Cancel echo: auto, on or off [default: auto]
+    ///
+    /// Removes the audio of the loudspeaker from the microphone. auto: if both devices belong to a desktop (a PipeWire stream or ALSA's default PCM), not for JACK, hw: or plughw:.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Sound",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub(crate) echo_cancel: EchoFlag,
+    /// Opus bit rate, such as 96k
+    ///
+    /// With --format opus or opus-voice. The network may force a lower one. [default: 96k per channel of opus, 32k of
+    /// opus-voice]
+    #[arg(long, value_name = "BITS", value_parser = bitrate, help_heading = "Stream", hide_short_help = true)]
     pub(crate) bitrate: Option<u32>,
-    /// By what the sound goes: UDP, TCP, or auto for TCP where no datagram passes
-    #[arg(long, value_name = "WAY", default_value = "auto", help_heading = "Network")]
+    /// auto, udp or tcp [default: auto]
+    ///
+    /// Transport of the audio. auto: UDP, or TCP if no UDP arrives.
+    #[arg(
+        long,
+        value_name = "TRANSPORT",
+        default_value = "auto",
+        help_heading = "Network",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
     pub(crate) transport: TransportFlag,
-    /// Send silence until it is unmuted: by the key m on a terminal, SPACE to talk while it is held, or unmute
-    /// said by --control
+    /// Start muted
+    ///
+    /// Unmute with the key m on a terminal or the line unmute with --control. SPACE talks while it is held.
     #[arg(long, help_heading = "Sound")]
     pub(crate) mute: bool,
-    /// Call without sound, until resume is said by --control; hold ends the sound again, of several hosts of all or
-    /// of the one named after it. A call without takes no device, here or there
-    #[arg(long, requires = "control", help_heading = "Sound")]
+    /// Start without audio, on hold
+    ///
+    /// The lines resume and hold of --control start and stop the audio, for all machines or the one they name. A call on
+    /// hold opens no device at either end.
+    #[arg(long, requires = "control", help_heading = "Sound", hide_short_help = true)]
     pub(crate) hold: bool,
     #[command(flatten)]
     pub(crate) end: EndFlags,
@@ -156,73 +192,83 @@ impl FromStr for CallHost {
     }
 }
 
-/// What both ends of a call can be told.
+/// Options of both ends of a call.
 #[derive(Debug, Args)]
 pub(crate) struct EndFlags {
-    /// Repeat the file of --input without a gap
-    #[arg(long = "loop", help_heading = "Sound")]
+    /// Repeat the input file without a gap
+    #[arg(long = "loop", help_heading = "Sound", hide_short_help = true)]
     pub(crate) looped: bool,
-    /// Sample rate of both devices [default: 48000; taut call: the other end's, of those that the devices here have]
+    /// Sample rate of both devices [default: 48000]
+    ///
+    /// A caller uses that of the other end by default, if its devices support it.
     #[arg(long, value_name = "HZ", value_parser = rate, help_heading = "Stream")]
     pub(crate) rate: Option<Rate>,
-    /// Channels that are sent and heard [default: 2; taut call: the other end's, likewise]
+    /// Channels, 1 or 2 with most devices [default: 2]
+    ///
+    /// A caller uses those of the other end by default, if its devices support them.
     #[arg(long, value_name = "N", value_parser = channels, help_heading = "Stream")]
     pub(crate) channels: Option<Channels>,
-    /// Coding of the sound on the network; the caller's is taken where both can [default: l24]
-    #[arg(long, value_name = "CODING", help_heading = "Stream", value_parser = coding())]
-    pub(crate) format: Option<Coding>,
-    /// Sound in one packet; the longer of what both ends ask for [default: 2500us, or at the end that is called a period
-    /// of --input if that is shorter]
+    /// l16, l24, f32, opus, opus-voice, … [default: l24]
+    ///
+    /// l16, l24, l32, f32, opus, opus-voice, lossless16 or lossless24. The caller's choice is used if both ends support
+    /// it. auto (taut call): each direction follows what the network can carry, from l24 down to opus-voice.
+    #[arg(long, value_name = "CODEC", help_heading = "Stream", value_parser = coding_or_auto(), hide_possible_values = true)]
+    pub(crate) format: Option<CodingOrAuto>,
+    /// Audio per packet [default: 2500us]
+    ///
+    /// The longer one of both ends is used. taut serve uses a period of --input by default if that is shorter.
     #[arg(long, value_name = "TIME", value_parser = ptime, help_heading = "Stream")]
     pub(crate) ptime: Option<Span>,
+    /// Capture to playback, or auto [default: auto:250ms]
+    ///
+    /// For both directions; the caller's value counts. auto: as short as the arrivals of the packets allow; auto:150ms
+    /// sets a maximum and discards later packets.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = latency, help_heading = "Timing")]
+    pub(crate) latency: Option<LatencyRule>,
     #[command(flatten)]
     pub(crate) timing: Timing,
-    /// What packets carry of earlier ones by UDP, both ways, so that lost ones can be repaired: off, red:N, code:N or
-    /// auto, see Redundancy of taut send; the caller's counts [default: off]
-    #[arg(long, value_name = "HOW", help_heading = "Network", value_parser = parse::<Redundancy>)]
+    /// Repair lost packets: off, auto, red:N, fec:N
+    ///
+    /// In both directions, by UDP; the caller's choice counts. See Redundancy of taut send. [default: off]
+    #[arg(long, value_name = "RULE", help_heading = "Network", value_parser = parse::<Redundancy>)]
     pub(crate) redundancy: Option<Redundancy>,
-    /// Record over files that are there already
-    #[arg(long)]
+    /// Overwrite existing files
+    #[arg(long, help_heading = "Run", hide_short_help = true)]
     pub(crate) overwrite: bool,
-    /// Keep what is sent and what is heard in this folder: of each call two WAV files of 24 bits, named by
-    /// when it began. taut call also takes FILE.wav, into which both directions are mixed when it ends
-    #[arg(long, value_name = "DIR|FILE.wav")]
+    /// Record both directions to a folder
+    ///
+    /// Two WAV files of 24 bits per call, named by its start. taut call also accepts FILE.wav, into which both directions
+    /// are mixed at the end.
+    #[arg(long, value_name = "DIR", help_heading = "Run")]
     pub(crate) record: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) running: RunFlags,
 }
 
-/// What becomes of the loudspeaker's sound in the microphone.
+/// When echo is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EchoFlag {
-    /// Cancel it if both devices are a desktop's
+    /// If both devices belong to a desktop
     Auto,
-    /// Cancel it
-    Cancel,
-    /// Keep it
-    Keep,
+    /// Always
+    On,
+    /// Never
+    Off,
 }
 
-/// Who chooses a call's coding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CodecFlag {
-    /// What the network carries
-    Auto,
-}
-
-/// By what the sound goes.
+/// Transport of a call's audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TransportFlag {
-    /// UDP, and TCP where no datagram passes
+    /// UDP, or TCP if no UDP arrives
     Auto,
-    /// UDP alone
+    /// UDP only
     Udp,
-    /// TCP alone
+    /// TCP only
     Tcp,
 }
 
 impl TransportFlag {
-    /// Its word.
+    /// Its name on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -231,7 +277,7 @@ impl TransportFlag {
         }
     }
 
-    /// The paths that it allows, the better first.
+    /// The allowed paths, in order of preference.
     pub(crate) const fn paths(self) -> &'static [CallPath] {
         match self {
             Self::Auto => &[CallPath::Udp, CallPath::Tcp],

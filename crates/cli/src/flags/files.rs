@@ -1,4 +1,4 @@
-//! The command lines of what reads or writes files alone.
+//! The options of commands that only read or write files.
 
 use std::path::PathBuf;
 
@@ -11,9 +11,9 @@ use crate::help;
 #[derive(Debug, Args)]
 #[command(after_help = help::JOIN)]
 pub(crate) struct Join {
-    /// The sender's ledger
+    /// The sender's packet log
     pub(crate) sender: PathBuf,
-    /// The receiver's ledger
+    /// The receiver's packet log
     pub(crate) receiver: PathBuf,
 }
 
@@ -25,15 +25,15 @@ pub(crate) struct Compare {
     pub(crate) sent: PathBuf,
     /// The file that was recorded
     pub(crate) heard: PathBuf,
-    /// What to print
-    #[arg(long, value_name = "KIND", default_value = "text")]
+    /// Output format
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) report: PlainKind,
 }
 
 /// A folder to write into.
 #[derive(Debug, Args)]
 pub(crate) struct OutFolder {
-    /// The folder, made if need be
+    /// Output folder; created if missing
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 }

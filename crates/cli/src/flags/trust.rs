@@ -1,4 +1,4 @@
-//! Of the commands about who this machine is and whom it trusts.
+//! The options of commands for keys and trust.
 
 use core::str::FromStr;
 use std::net::SocketAddr;
@@ -19,16 +19,17 @@ use tautline_ui::readers::parse;
 #[derive(Debug, Args)]
 #[command(after_help = help::PAIR)]
 pub(crate) struct PairFlags {
-    /// The other machine, on which taut pair waits, and what to call it here: [NAME=]HOST[:PORT]. Or [NAME=]ssh:HOST,
-    /// where ssh can log in and taut is installed: nothing has to run there, and no code is compared. Without HOST,
-    /// wait for the other machine
+    /// Machine on which taut pair waits, or ssh:HOST
+    ///
+    /// [NAME=]HOST[:PORT]; NAME is what to call it here. [NAME=]ssh:HOST logs in with ssh instead and compares no code;
+    /// taut must be installed there. Without HOST, wait for the other machine.
     #[arg(value_name = "HOST", value_parser = parse::<PairTarget>)]
     pub(crate) target: Option<PairTarget>,
-    /// Address of this machine to wait at
+    /// Address to wait on
     #[arg(long, value_name = "HOST[:PORT]", default_value = "0.0.0.0", value_parser = pairing_listen,
           conflicts_with = "target")]
     pub(crate) listen: SocketAddr,
-    /// What to call the machine that is waited for [default: its host name]
+    /// Name for the other machine [default: its host name]
     #[arg(long, conflicts_with = "target", value_parser = host_name)]
     pub(crate) name: Option<String>,
 }
@@ -91,12 +92,13 @@ pub(super) fn ssh_destination(text: &str) -> Result<Option<(Option<String>, Stri
 #[derive(Debug, Args)]
 #[command(after_help = help::ID)]
 pub(crate) struct Id {
-    /// Write the certificate and the secret key into this folder, for programs that are to speak for this
-    /// machine, such as curl
+    /// Write certificate and secret key to a folder
+    ///
+    /// For programs that connect as this machine, such as curl.
     #[arg(long, value_name = "DIR")]
     pub(crate) export: Option<PathBuf>,
-    /// What to print
-    #[arg(long, value_name = "KIND", default_value = "text")]
+    /// Output format
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) report: PlainKind,
 }
 
@@ -104,10 +106,11 @@ pub(crate) struct Id {
 #[derive(Debug, Args)]
 #[command(after_help = help::SRTP_KEY)]
 pub(crate) struct SrtpKey {
-    /// The file to make; one that is there is kept
+    /// File to create; an existing one is kept
     pub(crate) file: PathBuf,
-    /// By what packets are sealed: AEAD_AES_256_GCM, AEAD_AES_128_GCM, or AES_CM_128_HMAC_SHA1_80 for programs that have
-    /// no other, such as ffmpeg
+    /// SRTP profile
+    ///
+    /// AEAD_AES_256_GCM, AEAD_AES_128_GCM, or AES_CM_128_HMAC_SHA1_80 for programs such as ffmpeg.
     #[arg(long, value_name = "PROFILE", default_value_t, value_parser = parse::<Profile>)]
     pub(crate) profile: Profile,
 }
@@ -116,19 +119,19 @@ pub(crate) struct SrtpKey {
 #[derive(Debug, Args)]
 #[command(after_help = help::TRUST)]
 pub(crate) struct TrustFlags {
-    /// What the other machine is called here
+    /// Name of the other machine
     #[arg(required_unless_present_any = ["list", "remove"], requires = "key")]
     pub(crate) name: Option<String>,
-    /// Its key, as taut id prints it there
+    /// Its key, as printed by taut id there
     #[arg(value_parser = parse::<HostKey>)]
     pub(crate) key: Option<HostKey>,
-    /// List who is trusted
+    /// List trusted machines
     #[arg(long, conflicts_with_all = ["name", "remove"])]
     pub(crate) list: bool,
-    /// Trust this machine no more
+    /// Remove a machine
     #[arg(long, value_name = "NAME", conflicts_with = "name")]
     pub(crate) remove: Option<String>,
-    /// What to print with --list
-    #[arg(long, value_name = "KIND", default_value = "text")]
+    /// Output format of --list
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) report: PlainKind,
 }

@@ -30,16 +30,12 @@ fn codings() -> impl Iterator<Item = (&'static str, &'static str, Coding)> {
     Coding::ALL.into_iter().map(|coding| (coding.name(), coding.row().help, coding))
 }
 
-pub(super) fn coding() -> impl TypedValueParser<Value = Coding> {
-    one_of(codings())
-}
-
-/// `None` is `auto`: nothing is given. The alias keeps clap from reading it as an option without a value.
+/// `None` is `auto`. The alias keeps clap from taking it for an optional value.
 pub(crate) type CodingOrAuto = Option<Coding>;
 
-/// Reads a coding, or `auto`, which a configuration file may need to be overridden by.
+/// Reads a codec or `auto`.
 pub(super) fn coding_or_auto() -> impl TypedValueParser<Value = CodingOrAuto> {
-    let help = "send: l24, or f32 for a float file; recv: as announced, or as the packets prove";
+    let help = "send: l24, or f32 for a float file; recv: as announced or detected; call: adapted to the network";
     one_of(
         codings()
             .map(|(name, help, coding)| (name, help, Some(coding)))
@@ -49,16 +45,16 @@ pub(super) fn coding_or_auto() -> impl TypedValueParser<Value = CodingOrAuto> {
 
 pub(super) fn fragment() -> impl TypedValueParser<Value = FragmentPolicy> {
     one_of([
-        ("allow", "Send them in IP fragments, and say what it costs", FragmentPolicy::Allow),
-        ("never", "Refuse", FragmentPolicy::Never),
+        ("allow", "Send IP fragments, with a warning", FragmentPolicy::Allow),
+        ("never", "Reject the options", FragmentPolicy::Never),
     ])
 }
 
 pub(super) fn link() -> impl TypedValueParser<Value = LinkKind> {
     let help = |kind| match kind {
-        LinkKind::Auto => "Ringed where a period holds several packets, else direct",
-        LinkKind::Direct => "The device's thread",
-        LinkKind::Threaded => "A wire thread",
+        LinkKind::Auto => "If a period holds several packets",
+        LinkKind::Direct => "No: in the device thread",
+        LinkKind::Threaded => "Yes",
     };
     one_of(LinkKind::ALL.map(|kind| (kind.name(), help(kind), kind)))
 }
@@ -68,13 +64,13 @@ pub(crate) type PacingOrAuto = Option<PacingMode>;
 
 pub(super) fn pacing() -> impl TypedValueParser<Value = PacingOrAuto> {
     let help = |mode| match mode {
-        PacingMode::Offload => "Launch times, kept by the card",
-        PacingMode::Etf => "Launch times, kept by the kernel's etf",
-        PacingMode::Fq => "Launch times, kept by the kernel's fq",
-        PacingMode::Sleep => "A wire thread that sleeps until each departure",
-        PacingMode::Batch => "Nothing: all packets of a period leave at once",
+        PacingMode::Offload => "Launch times in the network card",
+        PacingMode::Etf => "Launch times in the etf queue",
+        PacingMode::Fq => "Launch times in the fq queue",
+        PacingMode::Sleep => "A thread that sleeps until each departure",
+        PacingMode::Batch => "All packets of a period leave at once",
     };
-    let auto = "The most regular that a probe finds here, if the latency has room for it";
+    let auto = "The most regular mode that works here and fits the latency";
     let modes = PacingMode::ALL.map(|mode| (mode.name(), help(mode), Some(mode)));
     one_of([("auto", auto, None)].into_iter().chain(modes))
 }

@@ -1,4 +1,4 @@
-//! Of the commands that run other people's plugins and list them.
+//! The options of `taut work` and `taut plugins`.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -19,27 +19,30 @@ use tautline_ui::readers::parse;
 #[derive(Debug, Args)]
 #[command(after_help = help::WORK)]
 pub(crate) struct WorkFlags {
-    /// Where to listen: an address of this machine, such as 0.0.0.0 for all. Beyond 127.0.0.1, the
-    /// default, only machines that are trusted here are answered (taut trust)
+    /// Address to listen on, such as 0.0.0.0
+    ///
+    /// On any address but 127.0.0.1 only trusted machines are accepted (taut pair).
     #[arg(long, value_name = "HOST[:PORT]", default_value = "127.0.0.1",
           value_parser = listen)]
     pub(crate) listen: SocketAddr,
-    /// What is to be offered beside single plugins: a file of chains, see below
+    /// File of plugin chains to offer; see below
     #[arg(long, value_name = "FILE")]
     pub(crate) chains: Option<PathBuf>,
-    /// Let plugins read this folder, such as one of samples; once for each. Without it they read their
-    /// own folders and the system's libraries alone
+    /// Folder that plugins may read (repeatable)
+    ///
+    /// Such as one of samples. By default plugins read only their own folders and the system's libraries.
     #[arg(long, value_name = "FOLDER", value_parser = OsStringValueParser::new().try_map(folder))]
-    pub(crate) readable: Vec<PathBuf>,
-    /// Of the threads that run plugins: fifo:70, rr:70, deadline:RUNTIME/DEADLINE/PERIOD or other
+    pub(crate) allow_read: Vec<PathBuf>,
+    /// Scheduler of plugin threads: fifo:70, rr:70, deadline:… or other
     #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>)]
     pub(crate) scheduler: Scheduler,
-    /// Plugins, or chains, that are run at once at most
+    /// Maximum number of running plugins and chains
     #[arg(long, value_name = "N", default_value_t = 64,
           value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(crate) most_streams: u32,
-    /// Let programs of this machine have datagrams that anybody could read: for measuring what the
-    /// seal costs, at 127.0.0.1 alone
+    pub(crate) max_streams: u32,
+    /// Allow unencrypted connections from 127.0.0.1
+    ///
+    /// To measure the cost of encryption.
     #[arg(long)]
     pub(crate) cleartext: bool,
     #[command(flatten)]
@@ -50,23 +53,27 @@ pub(crate) struct WorkFlags {
 #[derive(Debug, Args)]
 #[command(after_help = help::PLUGINS)]
 pub(crate) struct Plugins {
-    /// The plugins of another machine, where `taut work` runs, and of no other; once for each
+    /// Machine that runs taut work (repeatable)
+    ///
+    /// List its plugins instead of those of this machine.
     #[arg(long, value_name = "[NAME=]HOST[:PORT]", value_parser = parse::<WorkerAddress>)]
     pub(crate) worker: Vec<WorkerAddress>,
-    /// Keep what they have where tautline.so looks, so that hosts show it: what was kept of others stays
+    /// Save the list for plugin hosts on this machine
+    ///
+    /// Hosts then show these plugins through tautline.so, next to those saved before.
     #[arg(long, conflicts_with = "chains")]
     pub(crate) save: bool,
-    /// List what is kept: the plugins that hosts find in tautline.so. No worker is asked
+    /// List the saved plugins
     #[arg(long, conflicts_with_all = ["worker", "save", "forget", "chains"])]
     pub(crate) saved: bool,
-    /// Take a worker off what is kept, by its name or its address; once for each
+    /// Remove the saved plugins of a worker (repeatable)
     #[arg(long, value_name = "NAME", conflicts_with_all = ["worker", "save", "chains"])]
     pub(crate) forget: Vec<String>,
-    /// What is offered beside single plugins of this machine: see taut work
+    /// File of plugin chains; see taut work
     #[arg(long, value_name = "FILE", conflicts_with = "worker")]
     pub(crate) chains: Option<PathBuf>,
-    /// What to print
-    #[arg(long, value_name = "KIND", default_value = "text")]
+    /// Output format
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) report: PlainKind,
 }
 

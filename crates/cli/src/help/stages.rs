@@ -1,4 +1,4 @@
-//! What each stage of a packet's way is. `docs/stages.md` has the same with more detail.
+//! What each stage of a packet's way is. `docs/reference/stages.md` has the same with more detail.
 
 macro_rules! stages {
     () => {
@@ -9,15 +9,15 @@ they are the time from a packet's first frame at the ADC to that at the DAC.
   pack      to the packet that is complete: it waits for the blocks that fill it
             and is encoded (send --ptime, --format)
   send      to its hand-over to the kernel: packets of a period leave one after
-            the other (send --link, --pacing, --scheduler)
+            the other (send --io-thread, --pacing, --scheduler)
   launch    to the launch time at which the kernel's queue lets it go; only with
             such a queue (send --pacing)
   wire      to the kernel's stamp of its arrival at the receiver: both drivers
             and the network, across two clocks (no option; the network)
   sender    instead of all these, of a sender that reports its capture alone:
-            first frame at the ADC to the arrival (send without --no-stamps)
+            first frame at the ADC to arrival (without --no-header-extensions)
   wakeup    to its reading by the program: the device's thread wakes once a
-            period (recv --period, --scheduler, --link)
+            period (recv --period, --scheduler, --io-thread)
   buffer    to its turn: what the other stages leave of the latency (--latency)
   render    to the mix in the device's buffer: decoding, gain, mixing (recv
             --from for each stream, send --format)
@@ -34,7 +34,7 @@ mod tests {
     use tautline_proto::ledger::{SENDER_STAGE, Stage};
 
     const STAGES: &str = stages!();
-    const PAGE: &str = include_str!("../../../../docs/stages.md");
+    const PAGE: &str = include_str!("../../../../docs/reference/stages.md");
 
     /// The lines of a stage.
     fn entry(stage: &str) -> String {
@@ -56,7 +56,8 @@ mod tests {
             );
             // From, to, cause, and what changes it.
             let row = PAGE.lines().find(|line| line.starts_with(&format!("| `{stage}` |")));
-            let row = row.unwrap_or_else(|| panic!("docs/stages.md has no row of {stage}"));
+            let row =
+                row.unwrap_or_else(|| panic!("docs/reference/stages.md has no row of {stage}"));
             let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
             assert!(cells.len() == 5 && cells.iter().all(|cell| !cell.is_empty()), "{row}");
         }

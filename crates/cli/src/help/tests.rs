@@ -75,7 +75,6 @@ fn can_be_pasted(example: &str) {
 fn every_example_in_the_help_can_be_pasted() {
     let examples = examples(&helps());
     examples.iter().for_each(|example| can_be_pasted(example));
-    // Four of send and of recv, in the short help and the long one, beside others.
     assert!(examples.len() > 20, "{examples:#?}");
 }
 
@@ -112,8 +111,14 @@ fn no_line_below_the_options_would_be_wrapped() {
         super::TRUST,
         super::WORK,
         super::PLUGINS,
+        super::SEND,
         super::SEND_LONG,
+        super::RECV,
         super::RECV_LONG,
+        super::CALL,
+        super::CALL_LONG,
+        super::SERVE,
+        super::SERVE_LONG,
     ];
     let mut taut = Taut::command();
     let lab = taut.find_subcommand_mut("lab").expect("a build with the lab");
@@ -187,12 +192,31 @@ fn packets_with_launch_times_go_on_by_the_interface_whose_queue_reads_them() {
 }
 
 #[test]
+fn short_help_fits_one_screen() {
+    let mut taut = Taut::command().term_width(COLUMNS);
+    taut.build();
+    let mut long = Vec::new();
+    for name in ["demo", "send", "recv", "call", "serve"] {
+        let help = taut.find_subcommand_mut(name).expect(name).render_help().to_string();
+        let (options, _) = help.split_once("\nExamples:").unwrap_or((&help, ""));
+        // A second line of an option begins further right than all names of options.
+        let wrapped = options.lines().filter(|line| line.starts_with("                "));
+        long.extend(wrapped.map(|line| format!("taut {name} -h: {line}")));
+        let lines = help.lines().count();
+        if lines > 45 {
+            long.push(format!("taut {name} -h has {lines} lines"));
+        }
+    }
+    assert!(long.is_empty(), "{long:#?}");
+}
+
+#[test]
 fn every_option_of_an_address_is_explained() {
     let explained = |text: &str, option: &str| text.contains(&format!("\n  {option}="));
     for option in ["iface", "ttl", "loop"] {
         assert!(explained(super::SEND_LONG, option), "{option}");
     }
-    for option in ["iface", "source", "senders", "gain"] {
+    for option in ["iface", "source", "senders", "volume"] {
         assert!(explained(super::RECV_LONG, option), "{option}");
     }
 }
@@ -201,7 +225,7 @@ fn every_option_of_an_address_is_explained() {
 fn the_help_says_what_avtp_by_ethernet_makes_of_an_option() {
     let shown = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let recv = shown(super::RECV_LONG);
-    for said in ["no goodbye, so no --until-bye", "--latency moves nothing"] {
+    for said in ["no goodbye, so no --exit-on-bye", "--latency moves nothing"] {
         assert!(recv.contains(said), "{said}");
     }
 }

@@ -24,7 +24,7 @@ Plugins are other people's code, so the kernel confines their processes
 (Landlock, seccomp): a plugin reads the folders of plugins and the system's
 libraries (/usr, /lib), writes no file, opens no socket, starts no program and
 sends no signal to other processes. A plugin that reads samples or presets
-elsewhere needs --readable FOLDER, once for each folder. `taut doctor` reports
+elsewhere needs --allow-read FOLDER, once for each folder. `taut doctor` reports
 what this kernel lacks of it.
 
 Plugins that are run as one, by one exchange of datagrams:

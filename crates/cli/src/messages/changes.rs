@@ -147,8 +147,8 @@ fn send_refused(refused: &SendRefused) -> String {
             coding.name()
         ),
         SendRefused::NoStamps => {
-            "it travels in a header extension, and --no-stamps leaves those out; start taut again \
-             without --no-stamps"
+            "it travels in a header extension, and --no-header-extensions leaves those out; start taut again \
+             without --no-header-extensions"
                 .into()
         }
         SendRefused::NoRepair(why) => no_repair(why),

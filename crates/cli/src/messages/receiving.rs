@@ -52,7 +52,7 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
             )
         }
         ReceiveNote::PresentedTooSoon(later) => format!(
-            "{address}: packets arrive too late for the presentation time that they carry; raise --mtt or --latency of \
+            "{address}: packets arrive too late for the presentation time that they carry; raise --max-transit-time or --latency of \
              the talker by {later}, as --latency here does not move that time"
         ),
         ReceiveNote::Raised { promised, packing_age, device, kept } => format!(

@@ -16,8 +16,8 @@ pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNo
             )
         }
         SendNote::AsksBeyond { host, limit } => format!(
-            "the receiver at {host} asks for more latency than the {limit} that receivers may ask \
-             for; give a longer --latency-limit if it is to have it"
+            "receiver {host} requests more latency than the maximum of {limit}\n\
+             hint: --latency auto:TIME sets a longer maximum"
         ),
         SendNote::Stranger(host) => format!(
             "{host} reports on this stream and nothing is sent there, so what it asks for does not \
@@ -36,7 +36,7 @@ pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNo
         ),
         SendNote::SentAtOnce(ptime) => format!(
             "the packets of a period leave at once, as the device's thread sends them: start with \
-             --link ringed for packets of {ptime} that are spaced evenly"
+             --io-thread yes for packets of {ptime} that are spaced evenly"
         ),
         SendNote::Adapted { coding, ptime } => {
             format!("as the network carries it: {} in packets of {ptime}", coding.name())

@@ -77,7 +77,7 @@ fn receiver_at_any_address_of_ipv6_plays_what_comes_by_ipv4() {
     shared(|| {
         let port = free_udp_ports();
         let recv =
-            format!("recv --from rtp://[::]:{port} --output null: --until-bye --report json");
+            format!("recv --from rtp://[::]:{port} --output null: --exit-on-bye --report json");
         let recv = taut(words(&recv)).and(PATIENT).start().listening();
         let send = format!("send --input tone:440 --duration 1s --to rtp://127.0.0.1:{port}");
         taut(words(&send)).and(PATIENT).run().well();

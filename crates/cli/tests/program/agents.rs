@@ -18,7 +18,7 @@ const TAUT: &str = env!("CARGO_BIN_EXE_taut");
 /// An experiment with another host, by an `ssh` that is this script.
 fn with_ssh(folder: &Folder, script: &str) -> Call {
     executable(&folder.file("ssh"), &format!("#!/bin/sh\n{script}\n"));
-    let line = "lab ladder --with ssh:x --duration 1s --report json --rung";
+    let line = "lab latency-sweep --with ssh:x --duration 1s --report json --rung";
     taut(words(line)).and(["2 ms"]).finding(folder.path())
 }
 
@@ -68,9 +68,16 @@ fn every_experiment_that_tells_one_way_times_makes_rows_void_whose_clocks_are_to
             let void = report["rows"][0]["void"].as_str().unwrap_or_else(|| panic!("{report:#}"));
             assert!(void.contains("1ns"), "{line:?}: {void}");
         }
-        for name in
-            ["ladder", "least", "load", "network", "overhead", "schedulers", "stages", "starved"]
-        {
+        for name in [
+            "latency-sweep",
+            "limits",
+            "load",
+            "min-latency",
+            "network",
+            "overhead",
+            "schedulers",
+            "stages",
+        ] {
             let help = taut(words(&format!("lab {name} --help"))).run().well().out;
             let (_, hosts) = help.split_once("\nHosts:").unwrap_or_else(|| panic!("{help}"));
             let hosts = hosts.split("\n\n").take_while(|part| part.starts_with(['\n', ' ']));
@@ -78,7 +85,7 @@ fn every_experiment_that_tells_one_way_times_makes_rows_void_whose_clocks_are_to
             assert!(hosts.contains("--max-uncertainty <TIME>"), "{name}: {help}");
             let words: Vec<&str> = hosts.split_whitespace().collect();
             let default = match name {
-                "least" | "load" => "[default: any, as",
+                "min-latency" | "load" => "[default: any, as",
                 _ => "[default: 250us]",
             };
             assert!(words.join(" ").contains(default), "{name}: {help}");
@@ -181,7 +188,7 @@ fn loading(folder: &Folder, goes_on: &str) -> (Child, BufReader<fs::File>) {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let words = ["lab", "burden", "--longest", "600s", "stress-ng", "--temp-path", "{dir}"];
+    let words = ["lab", "loadgen", "--longest", "600s", "stress-ng", "--temp-path", "{dir}"];
     let ask = json!({"id": 1, "ask": {"start": {"words": words, "cpus": [], "limits": null}}});
     writeln!(agent.stdin.as_mut().unwrap(), "{ask}").unwrap();
     // Waits until it is held.

@@ -13,7 +13,7 @@ fn what_a_network_loses_is_lost_and_at_no_other_door() {
         let mut lab = Lab::start("--loss 5% --seed 7 --back ideal");
         let patient = "--period 240 --periods 32";
         let send = format!("--input tone:997 --duration 3s --latency 400ms {patient}");
-        let carried = lab.carry(&send, &format!("{patient} --no-witness"));
+        let carried = lab.carry(&send, &format!("{patient} --no-stall-monitor"));
         carried.heard.adds_up();
         let lost = carried.heard.count("lost");
         assert!(lost > 90, "{carried}");

@@ -29,7 +29,7 @@ fn carried(
     let sent = Sound::noise(shape, 1000, 5);
     sent.write(&folder.file("sent.wav"));
     let both = format!(
-        "--format {} --latency 400ms --period {PERIOD} --periods 32 --no-witness",
+        "--format {} --latency 400ms --period {PERIOD} --periods 32 --no-stall-monitor",
         shape.coding.word()
     );
     let Shape { rate, channels, .. } = shape;
@@ -81,11 +81,12 @@ fn of_a_talker_that_tells_nothing_but_presentations_no_more_is_told_than_that() 
             [&cable.left, &cable.right].map(|end| format!("avtp://{}/{GROUP}", end.interface));
         let recv = format!(
             "recv --from {from} --rate 48000 --channels 2 --output null: --duration 3s --report json \
-             --no-witness"
+             --no-stall-monitor"
         );
         let recv = at(&cable.right, &folder, &recv).start().listening();
-        let send =
-            format!("send --input tone:440 --to {to} --latency 60ms --duration 2s --no-witness");
+        let send = format!(
+            "send --input tone:440 --to {to} --latency 60ms --duration 2s --no-stall-monitor"
+        );
         at(&cable.left, &folder, &send).run().well();
         let ended = recv.end();
         assert!(!ended.said.iter().any(|line| line.contains("RTCP")), "{:#?}", ended.said);
@@ -142,7 +143,7 @@ fn a_talker_carries_nothing_of_other_packets_while_it_sends_either() {
 #[test]
 fn the_longest_that_presentation_times_tell_is_sent() {
     let send = taut(words("send --input null: --duration 10ms --to avtp+udp://127.0.0.1"));
-    send.and(["--mtt", "2.098s", "--report", "none"]).run().well();
+    send.and(["--max-transit-time", "2.098s", "--report", "none"]).run().well();
 }
 
 /// An AVTPDU of AAF as this stream's talker would write it, six frames of silence.
@@ -186,7 +187,7 @@ fn what_is_no_packet_of_the_stream_is_counted_by_its_reason_and_disturbs_nothing
         sent.write(&folder.file("sent.wav"));
         let (port, onlooker) = (free_udp_ports(), Onlooker::new());
         let copy = onlooker.address().replace("rtp:", "avtp+udp:");
-        let both = "--latency 400ms --period 240 --periods 32 --no-witness";
+        let both = "--latency 400ms --period 240 --periods 32 --no-stall-monitor";
         let id = "02:22:33:44:55:66:0007";
         let recv = format!(
             "recv --from avtp+udp://127.0.0.1:{port}?streamid={id} --rate 48000 --channels 2 --format l24 \

@@ -33,19 +33,19 @@ fn adds_up(folder: &Folder, sent: &Report, report: &Report) {
 fn a_listener_that_learns_from_packets_what_a_stream_is_plays_it_from_the_first_of_them() {
     // With the latter the first were due before a card can be opened.
     for (latency, periods) in [("400ms", "240 --periods 32"), ("5ms", "48 --periods 2")] {
-        for link in ["direct", "ringed"] {
+        for link in ["no", "yes"] {
             shared(|| {
                 let Some(cable) = Cable::lay() else { return };
                 let folder = Folder::new();
                 let sent = Sound::noise(Shape::STEREO_24, 1000, 5);
                 sent.write(&folder.file("sent.wav"));
-                let both = format!("--latency {latency} --period {periods} --no-witness");
+                let both = format!("--latency {latency} --period {periods} --no-stall-monitor");
                 let [to, from] = [&cable.left, &cable.right]
                     .map(|end| format!("avtp://{}/{GROUP}", end.interface));
                 // Nothing says what comes.
                 let recv = format!(
-                    "recv --from {from} --link {link} --output file:heard.wav --duration 3s \
-                     --ledger ledger.csv --report json {both}"
+                    "recv --from {from} --io-thread {link} --output file:heard.wav --duration 3s \
+                     --packet-log ledger.csv --report json {both}"
                 );
                 let recv = taut(words(&recv)).in_folder(folder.path()).within(&cable.right);
                 let recv = recv.start().listening();

@@ -60,7 +60,7 @@ fn what_is_played_to_alsas_own_aaf_is_heard_bit_for_bit() {
         sent.write(&folder.file("sent.wav"));
         let recv = format!(
             "recv --from avtp://{}/{GROUP} --rate 48000 --channels 2 --output file:heard.wav --latency 150ms \
-             --periods 32 --duration 6s --report json --no-witness",
+             --periods 32 --duration 6s --report json --no-stall-monitor",
             cable.right.interface
         );
         let recv = taut(words(&recv)).in_folder(folder.path()).within(&cable.right);
@@ -81,8 +81,8 @@ fn what_is_sent_is_recorded_by_alsas_own_aaf_bit_for_bit() {
         let sent = Sound::noise(Shape::STEREO_24, 4000, 22);
         sent.write(&folder.file("sent.wav"));
         let send = format!(
-            "send --input file:sent.wav --to avtp://{}/{GROUP}?streamid={STREAM} --ptime 125us --mtt 100ms \
-             --report none --no-witness",
+            "send --input file:sent.wav --to avtp://{}/{GROUP}?streamid={STREAM} --ptime 125us --max-transit-time 100ms \
+             --report none --no-stall-monitor",
             cable.left.interface
         );
         let record = "arecord -q -D peer -f S24_3LE -c 2 -r 48000 -d 1 --period-size=480 --buffer-size=19200 heard.wav";

@@ -1,4 +1,4 @@
-//! `taut lab between`.
+//! `taut lab align`.
 
 use serde_json::Value;
 use tautline_trial::snapshot;
@@ -24,18 +24,18 @@ fn delays(text: &str) -> &str {
 fn how_far_apart_two_channels_are_is_told_and_written() {
     let folder = Folder::new();
     two_taps().write(&folder.file("taps.wav"));
-    let line = "lab between taps.wav --report-file report.json --report-file report.html";
+    let line = "lab align taps.wav --report-file report.json --report-file report.html";
     let ended = taut(words(line)).in_folder(folder.path()).run().well();
     assert!(delays(&ended.out).contains("10ms ± "), "{ended:#?}");
     assert!(ended.out.contains("turned over"), "{ended:#?}");
     let read = |name: &str| std::fs::read_to_string(folder.file(name)).unwrap();
     assert!(read("report.html").contains("turned over"));
-    let line = "lab between taps.wav --report json";
+    let line = "lab align taps.wav --report json";
     let printed = taut(words(line)).in_folder(folder.path()).run().well().out;
     let report: Value = serde_json::from_str(&printed).unwrap();
     let written: Value = serde_json::from_str(&read("report.json")).unwrap();
     assert_eq!(written["rows"], report["rows"]);
-    assert_eq!(report["experiment"], "between", "{report}");
+    assert_eq!(report["experiment"], "align", "{report}");
     let row = &report["rows"][0];
     assert_eq!(row["delay_p50_ns"], 10_000_000, "{report}");
     // In the last window the second has its end beyond the recording.
@@ -68,7 +68,7 @@ fn frames_that_one_tap_lacks_and_windows_without_a_delay_are_rows_of_their_own()
         }
     }
     taps.write(&folder.file("taps.wav"));
-    let line = "lab between taps.wav --window 200ms --report json";
+    let line = "lab align taps.wav --window 200ms --report json";
     let report = taut(words(line)).in_folder(folder.path()).run().well().out;
     let report: Value = serde_json::from_str(&report).unwrap();
     let row =
@@ -88,7 +88,7 @@ fn two_channels_of_a_card_are_recorded_and_held_against_each_other() {
     shared(|| {
         let folder = Folder::new();
         two_taps().write(&folder.file("taps.wav"));
-        let card = ["lab", "between", "--device", "virtual:?source=taps.wav"];
+        let card = ["lab", "align", "--device", "virtual:?source=taps.wav"];
         let call = |line: &str| taut(card).and(words(line)).in_folder(folder.path());
         // The channels as they are, and in the other order.
         for (channels, delay) in [("1,2", 10_000_000), ("2,1", -10_000_000)] {
@@ -109,7 +109,7 @@ fn a_recording_of_a_card_that_is_interrupted_is_judged_as_far_as_it_goes() {
     shared(|| {
         let folder = Folder::new();
         two_taps().write(&folder.file("taps.wav"));
-        let line = "lab between --device virtual:?source=taps.wav --window 100ms --duration 300s \
+        let line = "lab align --device virtual:?source=taps.wav --window 100ms --duration 300s \
                 --period 480 --report json --report-file report.json";
         let run = taut(words(line)).in_folder(folder.path()).start().wait_for("taut: 1s of ");
         run.signal("-INT");
@@ -128,7 +128,7 @@ fn taps_of_two_files_are_held_against_each_other() {
         let shape = Shape { channels: 1, ..taps.shape };
         Sound { shape, samples }.write(&folder.file(name));
     }
-    let line = "lab between before.wav --second after.wav";
+    let line = "lab align before.wav --second after.wav";
     let ended = taut(words(line)).in_folder(folder.path()).run().well();
     assert!(delays(&ended.out).contains("10ms ± "), "{ended:#?}");
 }
@@ -149,7 +149,7 @@ fn taps_that_have_no_delay_say_why() {
         ("taps.wav --most 5ms", 1),
         ("taps.wav --most 10s", 2),
     ] {
-        let ended = taut(words(&format!("lab between {line}"))).in_folder(folder.path()).run();
+        let ended = taut(words(&format!("lab align {line}"))).in_folder(folder.path()).run();
         assert_eq!(ended.status, Some(status), "{line}: {ended:#?}");
         snapshot!(line, ended.said.join("\n"));
     }
@@ -165,7 +165,7 @@ fn sine_without_onset_is_void_with_its_period() {
     };
     let samples = (0..96_000).flat_map(|at| [sample(at), sample(at - 12)]).collect();
     Sound { shape: Shape::STEREO_24, samples }.write(&folder.file("taps.wav"));
-    let line = "lab between taps.wav --report json";
+    let line = "lab align taps.wav --report json";
     let ended = taut(words(line)).in_folder(folder.path()).run();
     assert_eq!(ended.status, Some(1), "{ended:#?}");
     let report = ended.json();
@@ -182,7 +182,7 @@ fn a_window_that_cannot_be_as_it_was_asked_for_is_noted() {
     two_taps().write(&folder.file("taps.wav"));
     let run = |line: &str| taut(words(line)).in_folder(folder.path()).run();
     for window in ["20s", "1ms", "2s"] {
-        let told = run(&format!("lab between taps.wav --window {window} --most 20ms")).out;
+        let told = run(&format!("lab align taps.wav --window {window} --most 20ms")).out;
         let notes: Vec<_> = told.lines().filter(|line| line.starts_with("note: ")).collect();
         snapshot!(window, notes.join("\n"));
     }

@@ -31,7 +31,7 @@ impl Way {
         let Shape { rate, channels, coding } = self.shape;
         let coding = coding.word();
         let recv = format!(
-            "recv --from {address} --output file:heard.wav --until-bye --report json \
+            "recv --from {address} --output file:heard.wav --exit-on-bye --report json \
              --rate {rate} --channels {channels} --format {coding}"
         );
         let send = format!(
@@ -99,7 +99,7 @@ fn every_rate_format_and_number_of_channels_is_heard_bit_for_bit() {
 
 #[test]
 fn a_direct_and_a_ringed_link_are_both_bit_exact() {
-    for options in ["--link direct", "--link ringed"] {
+    for options in ["--io-thread no", "--io-thread yes"] {
         Way { options, ..Way::of(FileCoding::L24, 48_000, "1ms") }.is_exact();
     }
 }
@@ -117,7 +117,7 @@ fn heard_as_l16(sent: &Sound) -> Sound {
     let folder = Folder::new();
     sent.write(&folder.file("sent.wav"));
     let address = loopback();
-    let recv = format!("recv --from {address} --output file:heard.wav --until-bye");
+    let recv = format!("recv --from {address} --output file:heard.wav --exit-on-bye");
     let recv = taut(words(&recv)).and(PATIENT).in_folder(folder.path()).start().listening();
     let send = format!("send --input file:sent.wav --to {address} --format l16 --report none");
     taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();

@@ -208,7 +208,7 @@ fn echoed(rule: &str) -> f64 {
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
     let cable = format!("virtual:?cable=echo-{}-{rule}", std::process::id());
-    let options = format!("--echo {rule} --input {cable} --output {cable} --duration 4s");
+    let options = format!("--echo-cancel {rule} --input {cable} --output {cable} --duration 4s");
     called.call(home.path(), &options).run().well();
     let (_, folder) = called.ends();
     let heard = Sound::read(&folder.file("caller.wav"));

@@ -12,7 +12,7 @@ use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::errors::is_refused;
 
 fn served(home: &Folder, options: &str) -> (Running, String) {
-    let line = format!("serve --listen 127.0.0.1:0 --report none --no-witness {options}");
+    let line = format!("serve --listen 127.0.0.1:0 --report none --no-stall-monitor {options}");
     let serve = taut(words(&line)).listened_to().with("TAUT_HOME", home.path());
     let serve = serve.start().wait_for(said::AWAITS_CALLS);
     let address = serve.address();
@@ -27,7 +27,7 @@ fn a_latency_that_the_other_ends_device_does_not_keep_is_raised_and_told_and_kep
     let devices = "--input tone:440 --output null: --period 960 --periods 2";
     let (serve, address) = served(&home, devices);
     let line = format!(
-        "call {address} --report none --no-witness --input tone:300 --output null: --period 120 --periods 2 --latency 8ms"
+        "call {address} --report none --no-stall-monitor --input tone:300 --output null: --period 120 --periods 2 --latency 8ms"
     );
     let call = taut(words(&line)).with("TAUT_HOME", home.path()).controlled().start();
     let call = call.wait_for(said::LESS_LEAVES_NO_TIME);
@@ -55,7 +55,8 @@ fn a_latency_that_the_other_ends_device_does_not_keep_is_raised_and_told_and_kep
 fn a_report_in_json_is_all_that_an_end_that_is_called_prints() {
     let _turn = beside();
     let home = Folder::new();
-    let line = "serve --listen 127.0.0.1:0 --no-witness --input null: --output null: --report json";
+    let line =
+        "serve --listen 127.0.0.1:0 --no-stall-monitor --input null: --output null: --report json";
     let serve = taut(words(line)).with("TAUT_HOME", home.path()).start();
     let serve = serve.wait_for(said::AWAITS_CALLS);
     serve.signal("-TERM");
@@ -91,7 +92,7 @@ fn whoever_calls_without_a_rate_hears_a_machine_at_its_own_bit_for_bit() {
     let patient = "--period 240 --periods 32 --latency 400ms";
     let (serve, address) = served(&home, &format!("{input} --output null: {patient}"));
     let line = format!(
-        "call {address} --report none --no-witness --input null: --output file:heard.wav --duration 2s {patient}"
+        "call {address} --report none --no-stall-monitor --input null: --output file:heard.wav --duration 2s {patient}"
     );
     let call = taut(words(&line)).with("TAUT_HOME", home.path()).in_folder(folder.path());
     let called = call.run().well();
@@ -113,7 +114,7 @@ fn whoever_calls_without_a_rate_hears_a_machine_at_its_own_bit_for_bit() {
 
 /// A call of the machine at this address.
 fn called(home: &Folder, address: &str, options: &str) -> Call {
-    let line = format!("call {address} --report none --no-witness {options}");
+    let line = format!("call {address} --report none --no-stall-monitor {options}");
     taut(words(&line)).with("TAUT_HOME", home.path()).in_folder(home.path())
 }
 
@@ -123,7 +124,7 @@ fn calls_go_on_at_the_rate_that_was_agreed_on_with_sound_and_without() {
     let home = Folder::new();
     let devices = "--input tone:440 --output null:";
     let (serve, address) = served(&home, &format!("--rate 16000 --channels 1 {devices}"));
-    let call = called(&home, &address, &format!("{devices} --codec auto"));
+    let call = called(&home, &address, &format!("{devices} --format auto"));
     // Opus is had at 48 kHz alone.
     let told = "lossless16 16000 Hz, 1 channel, 2.5ms per packet both ways";
     let call = call.controlled().start().wait_for(told);

@@ -85,7 +85,7 @@ fn the_choice_of_a_coding_survives_other_packets_and_is_given_back_and_taken_up_
     let _turn = beside();
     let home = Folder::new();
     let mut called = CalledMachine::at_home(home.path(), "");
-    let options = "--codec auto --input tone:300 --output null:";
+    let options = "--format auto --input tone:300 --output null:";
     let call = called.call(home.path(), options).controlled().start();
     let call = call.wait_for(said::AT_THE_LEVEL_OF_THE_NETWORK);
     // Opus is tried in packets of 5 ms and longer.

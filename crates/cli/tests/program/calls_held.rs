@@ -91,7 +91,7 @@ fn sound_that_was_over_before_it_began_leaves_the_next_as_it_is() {
 fn lines_without_sound_leave_those_that_have_some_as_they_are() {
     let _turn = beside();
     let home = Folder::new();
-    let called = CalledMachine::at_home(home.path(), "--callers 40 --report-file report.json");
+    let called = CalledMachine::at_home(home.path(), "--max-callers 40 --report-file report.json");
     let lines: Vec<_> = (0..12).map(|_| held(&called, &home, "")).collect();
     let call = called.call(home.path(), "--input tone:2500 --output file:heard.wav");
     let sounds = call.controlled().start().wait_for(said::IN_A_CALL);
@@ -222,7 +222,7 @@ fn a_machine_that_calls_again_and_again_leaves_places_to_others() {
     let _turn = beside();
     let Friends { studio: home, bob: far } = Friends::new();
     // As many as there are by half, and as it is said.
-    for options in ["--callers 2", "--callers 3 --callers-each 1"] {
+    for options in ["--max-callers 2", "--max-callers 3 --max-calls-per-host 1"] {
         let called = CalledMachine::at_home(home.path(), options);
         let call =
             |home: &Folder| called.call(home.path(), "--input null: --output null:").controlled();
@@ -245,7 +245,7 @@ fn a_machine_that_calls_again_and_again_leaves_places_to_others() {
 fn a_hundred_callers_of_whom_twenty_sound_stay_in_their_calls_and_the_server_in_its_memory() {
     let _turn = beside();
     let home = Folder::new();
-    let called = CalledMachine::at_home(home.path(), "--callers 100 --report-file report.json");
+    let called = CalledMachine::at_home(home.path(), "--max-callers 100 --report-file report.json");
     let lines: Vec<_> = (0..80).map(|_| held(&called, &home, "")).collect();
     let sounding = called.call(home.path(), "--input tone:2500 --output null:").controlled();
     let start = |_| sounding.start().wait_for(said::IN_A_CALL);

@@ -17,7 +17,7 @@ const RATE: u64 = 200_000;
 const QUEUE: usize = 16_000;
 const DELAY: Span = Span::from_millis(20);
 /// Rings that outlast a host that freezes for a tenth of a second.
-const RINGS: &str = "--period 240 --periods 32 --no-witness --report none";
+const RINGS: &str = "--period 240 --periods 32 --no-stall-monitor --report none";
 
 /// Each 20 ms has a pitch that the next 59 do not have: nothing that conceals them invents it.
 const PITCHES: usize = 60;
@@ -91,7 +91,7 @@ fn seconds(from: LocalTime, to: LocalTime) -> impl Iterator<Item = Window> {
     (0..whole).map(move |second| Window { from: at(second), to: at(second + 1) })
 }
 
-/// Two machines in a call with `--codec auto`, and the recordings of what both hear.
+/// Two machines in a call with `--format auto`, and the recordings of what both hear.
 struct ThinCall {
     link: ThinLink,
     serve: Running,
@@ -121,7 +121,7 @@ impl ThinCall {
         let line = "serve --listen 0.0.0.0 --input file:sent.wav --output file:caller.wav";
         let serve = end(line, &link.right).listened_to().start().wait_for(said::AWAITS_CALLS);
         let line = format!(
-            "call studio={} --codec auto --input file:sent.wav --output file:heard.wav",
+            "call studio={} --format auto --input file:sent.wav --output file:heard.wav",
             link.right.address
         );
         let call = end(&line, &link.left).controlled().start();

@@ -38,7 +38,7 @@ fn a_call_with_redundancy_is_heard_bit_for_bit_by_both_ends() {
     let serve = serve.with("TAUT_HOME", home.path()).in_folder(folder.path());
     let serve = serve.start().wait_for(said::AWAITS_CALLS);
     let line = format!(
-        "call studio={} --ptime 1ms --redundancy code:2 --transport udp --input file:sent.wav --output file:heard.wav \
+        "call studio={} --ptime 1ms --redundancy fec:2 --transport udp --input file:sent.wav --output file:heard.wav \
          --report none",
         cable.right.address
     );

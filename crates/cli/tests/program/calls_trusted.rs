@@ -45,7 +45,7 @@ fn call(called: &CalledMachine, home: &Folder, options: &str) -> Running {
 fn whoever_is_trusted_no_more_is_hung_up_on_and_others_go_on_undisturbed() {
     let _turn = beside();
     let Friends { studio, bob } = Friends::new();
-    let mut called = CalledMachine::at_home(studio.path(), "--callers 2");
+    let mut called = CalledMachine::at_home(studio.path(), "--max-callers 2");
     let mine = call(&called, &studio, "--input tone:2500 --output file:heard.wav");
     let bobs = call(&called, &bob, "--input tone:1000 --output null:");
     let heard = called.folder.file("heard.wav");

@@ -73,7 +73,7 @@ fn word<'a>(report: &'a Report, pointer: &str) -> &'a str {
 fn a_stream_that_is_changed_in_every_way_makes_no_click_and_no_gap() {
     shared(|| {
         let (folder, address, onlooker) = (Folder::new(), loopback(), Onlooker::new());
-        let mut recv = recv(&folder, &address, "--until-bye");
+        let mut recv = recv(&folder, &address, "--exit-on-bye");
         let to = format!("{address} --to {}", onlooker.address());
         let mut send = send(&folder, 440, &to).ask("status", "ptime 1ms, format l24");
         let changes = [
@@ -132,8 +132,8 @@ fn a_receiver_follows_what_its_sender_promises_anew() {
         let (folder, address, onlooker) = (Folder::new(), loopback(), Onlooker::new());
         // As patient, but for the latency: that is the sender's.
         let line = format!(
-            "recv --from {address} --output file:heard.wav --report json --until-bye --period 240 \
-         --periods 32 --no-witness"
+            "recv --from {address} --output file:heard.wav --report json --exit-on-bye --period 240 \
+         --periods 32 --no-stall-monitor"
         );
         let recv = taut(words(&line)).in_folder(folder.path()).controlled().start().listening();
         let send = send(&folder, 440, &format!("{address} --to {}", onlooker.address()));
@@ -169,9 +169,9 @@ fn destinations_change_without_a_gap_and_those_left_out_are_told_goodbye() {
     shared(|| {
         let (folder, other) = (Folder::new(), Folder::new());
         let (address, onlooker) = (loopback(), Onlooker::new());
-        let first = recv(&folder, &address, "--until-bye");
+        let first = recv(&folder, &address, "--exit-on-bye");
         let second_address = loopback();
-        let second = recv(&other, &second_address, "--until-bye");
+        let second = recv(&other, &second_address, "--exit-on-bye");
         let send = send(&folder, 440, &format!("{address} --to {}", onlooker.address()));
         onlooker.hear(500);
         let all = [&address[..], &onlooker.address(), &second_address].join(",");
@@ -203,7 +203,7 @@ fn another_address_is_crossed_over_to_when_its_sound_is_there() {
     shared(|| {
         let (folder, onlooker) = (Folder::new(), Onlooker::new());
         let (here, there) = (loopback(), loopback());
-        let recv = recv(&folder, &here, "--until-bye");
+        let recv = recv(&folder, &here, "--exit-on-bye");
         let first = send(&folder, 440, &format!("{here} --to {}", onlooker.address()));
         onlooker.hear(1000);
         let silent = format!("to {here}");
@@ -279,7 +279,7 @@ fn a_line_that_cannot_be_is_answered_by_its_mend_and_changes_nothing() {
     shared(|| {
         let folder = Folder::new();
         let address = loopback();
-        let recv = recv(&folder, &address, "--until-bye");
+        let recv = recv(&folder, &address, "--exit-on-bye");
         let mut send = send(&folder, 440, &address).ask("status", "ok status");
         let before =
             "ok status latency 400ms, ptime 1ms, format l24, redundancy off, volume 0dB, to";

@@ -45,7 +45,7 @@ fn told(talker: &Running, word: &str) -> [u8; 6] {
 /// How many packets come to this group within a second.
 fn packets(at: &Namespace, group: [u8; 6]) -> u64 {
     let recv = format!(
-        "recv --from avtp://{}/{} --rate 48000 --channels 2 --output null: --duration 1s --no-witness --report json",
+        "recv --from avtp://{}/{} --rate 48000 --channels 2 --output null: --duration 1s --no-stall-monitor --report json",
         at.interface,
         written(group)
     );
@@ -81,7 +81,7 @@ fn a_stream_whose_address_is_lost_to_another_talker_goes_to_another_address() {
         let Some(cable) = Cable::lay() else { return };
         let folder = Folder::new();
         let send = format!(
-            "send --input tone:440 --to avtp://{} --no-witness --ledger sent.csv --report json",
+            "send --input tone:440 --to avtp://{} --no-stall-monitor --packet-log sent.csv --report json",
             cable.left.interface
         );
         let talker = taut(words(&send)).in_folder(folder.path()).within(&cable.left).start();
@@ -124,7 +124,8 @@ fn an_interface_that_goes_down_while_a_stream_is_sent_is_told_of_with_the_mend()
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let own = &cable.left.interface;
-        let send = format!("send --input tone:440 --to avtp://{own} --duration 4s --no-witness");
+        let send =
+            format!("send --input tone:440 --to avtp://{own} --duration 4s --no-stall-monitor");
         let talker = taut(words(&send)).within(&cable.left).start();
         let talker = talker.wait_for(said::GROUP_CLAIMED);
         let group = told(&talker, "claimed a group");

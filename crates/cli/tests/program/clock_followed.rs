@@ -71,7 +71,7 @@ fn is_followed(report: &Report, received: u64, lost: u64) {
     assert!((card - TOLD).abs() < (card - CARD).abs() / 2.0, "{told}");
 }
 
-const BOTH: &str = "--latency 400ms --period 240 --periods 32 --no-witness --format l24";
+const BOTH: &str = "--latency 400ms --period 240 --periods 32 --no-stall-monitor --format l24";
 
 #[test]
 fn a_clock_told_of_by_ethernet_is_what_a_stream_is_played_by() {
@@ -117,7 +117,7 @@ fn a_clock_that_is_told_of_at_the_address_of_the_stream_is_followed_by_the_same_
         // Nothing says what the stream is, and the clock is heard first.
         let recv = format!(
             "recv --from avtp+udp://127.0.0.1:{place} --clock avtp+udp://127.0.0.1:{place}?streamid={ID} \
-             --output null: --duration 9s --report json --latency 400ms --period 240 --periods 32 --no-witness"
+             --output null: --duration 9s --report json --latency 400ms --period 240 --periods 32 --no-stall-monitor"
         );
         let recv = taut(words(&recv)).controlled().start().listening();
         let talker = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

@@ -38,8 +38,8 @@ fn sweep(folder: &Folder) -> Sound {
 /// `taut recv` of what this says, recording.
 fn hear(from: &str, options: &str, folder: &Folder) -> Running {
     let line = format!(
-        "recv --from {from} --output file:heard.wav --until-bye --report json --period 240 \
-         --periods 32 --latency 1s --no-witness {options}"
+        "recv --from {from} --output file:heard.wav --exit-on-bye --report json --period 240 \
+         --periods 32 --latency 1s --no-stall-monitor {options}"
     );
     taut(words(&line)).in_folder(folder.path()).start().listening()
 }
@@ -144,7 +144,7 @@ fn coding_that_takes_longer_than_a_period_is_told_with_the_mend_and_what_fits_is
         said.filter(|line| line.contains("expect xruns")).collect::<Vec<_>>()
     };
     let run = |line: &str, options: &str| {
-        let line = format!("{line} --duration 20ms --no-witness --report none {options}");
+        let line = format!("{line} --duration 20ms --no-stall-monitor --report none {options}");
         taut(words(&line)).in_folder(folder.path()).run()
     };
     let sends = format!("send --to rtp://127.0.0.1:{port} --input tone:440");

@@ -116,7 +116,7 @@ mod exclusive {
             let patient = PATIENT.join(" ");
             let (lab, onlooker) = (Lab::straight(), Onlooker::new());
             // Cards: a file waits for a program that is late.
-            let recv = format!("{patient} --ledger heard.csv --report-file page.html");
+            let recv = format!("{patient} --packet-log heard.csv --report-file page.html");
             let recv = lab.recv_to("virtual:", &recv);
             let send = format!("--input virtual:?tone=997 {patient} --report-file sent.html");
             let send = lab.send_call(&send).and(["--to", &onlooker.address()]).start();

@@ -106,7 +106,7 @@ fn suffix_of_a_report_file_decides_its_format() {
 fn a_report_file_whose_name_ends_in_html_is_the_page_that_is_printed() {
     let folder = Folder::new();
     let send = "send --input null: --to rtp://127.0.0.1:5004 --duration 500ms --report html \
-                --ledger ledger.csv --report-file page.html --report-file report.json";
+                --packet-log ledger.csv --report-file page.html --report-file report.json";
     let printed = taut(words(send)).in_folder(folder.path()).run().well().out;
     assert_eq!(std::fs::read_to_string(folder.file("page.html")).unwrap(), printed);
     assert!(printed.starts_with("<!DOCTYPE html>") && printed.ends_with("</html>\n"), "{printed}");

@@ -43,7 +43,7 @@ fn send_as(source: u32, sound: &Sound, frames: usize, payload_type: u8, port: u1
 
 fn recv(port: u16, options: &str, folder: &Folder) -> Running {
     let line = format!(
-        "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --report json --no-witness \
+        "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --report json --no-stall-monitor \
          --period 240 --periods 32 {options}"
     );
     taut(words(&line)).in_folder(folder.path()).start().listening()

@@ -8,7 +8,7 @@ use crate::errors::is_refused;
 
 /// Rings that outlast a host that freezes for tens of milliseconds: of what is lost, nothing is the
 /// host's doing.
-const PATIENT: &str = "--period 240 --periods 32 --no-witness";
+const PATIENT: &str = "--period 240 --periods 32 --no-stall-monitor";
 const SEND: &str = "--input tone:997 --duration 3s --latency 400ms --period 240 --periods 32";
 
 #[test]

@@ -35,7 +35,7 @@ mod exclusive {
             );
             let relay = call(relay).start().wait_for("taut: relaying ");
             let recv =
-                format!("recv --from {address} --until-bye --report json --output virtual:?ppm={ppm}");
+                format!("recv --from {address} --exit-on-bye --report json --output virtual:?ppm={ppm}");
             (format!("rtp://127.0.0.1:{listen}"), relay, call(recv).and(PATIENT).start().listening())
         });
             let line = format!(

@@ -46,8 +46,8 @@ pub(crate) fn noise(coding: FileCoding, folder: &Folder) -> Sound {
 /// threads, which a busy machine may hold up for longer than [`PATIENT`] waits.
 fn hear(coding: FileCoding, port: u16, folder: &Folder) -> Running {
     let line = format!(
-        "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --until-bye --report json \
-         --format {} --period 240 --periods 32 --latency 1s --no-witness",
+        "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --exit-on-bye --report json \
+         --format {} --period 240 --periods 32 --latency 1s --no-stall-monitor",
         coding.word()
     );
     taut(words(&line)).in_folder(folder.path()).start().listening()
@@ -128,7 +128,7 @@ fn heard_of_gstreamer(millis: u32, options: &str) -> Option<Report> {
     Sound::noise(Shape { coding: FileCoding::L16, ..Shape::STEREO_24 }, 4000, 7)
         .write(&folder.file("sent.wav"));
     let line = format!(
-        "recv --from rtp://127.0.0.1:{port} --output null: --until-bye --report json --no-witness \
+        "recv --from rtp://127.0.0.1:{port} --output null: --exit-on-bye --report json --no-stall-monitor \
          {options}"
     );
     let recv = taut(words(&line)).in_folder(folder.path()).start().listening();
@@ -215,7 +215,7 @@ fn a_sender_that_nobody_answers_says_who_hears_no_header_extensions() {
         report.notes().iter().any(|note| note.contains("rtp-source"))
     };
     assert!(said(""));
-    assert!(!said("--no-stamps"));
+    assert!(!said("--no-header-extensions"));
 }
 
 /// Tests that run alone (decision 25).
@@ -259,17 +259,17 @@ mod exclusive {
     #[test]
     fn ffmpeg_hears_us_bit_for_bit_by_our_description() {
         taut_to_ffmpeg(FileCoding::L16, "");
-        for options in ["", "--no-stamps", "--redundancy code:2"] {
+        for options in ["", "--no-header-extensions", "--redundancy fec:2"] {
             taut_to_ffmpeg(FileCoding::L24, options);
         }
     }
 
     #[test]
     fn gstreamer_hears_us_bit_for_bit() {
-        for options in ["", "--redundancy code:2"] {
+        for options in ["", "--redundancy fec:2"] {
             taut_to_gstreamer(FileCoding::L16, options);
         }
-        for options in ["", "--no-stamps", "--redundancy red:1"] {
+        for options in ["", "--no-header-extensions", "--redundancy red:1"] {
             taut_to_gstreamer(FileCoding::L24, options);
         }
     }

@@ -82,8 +82,8 @@ impl KnownDelay {
         let mut lab =
             Lab::start(&format!("--delay {relay_us}us --jitter {jitter_us}us --seed {seed}"));
         let (into, out, patient) = (self.cable("i"), self.cable("o"), PATIENT.join(" "));
-        let recv = lab.recv_to(&out, &format!("--ledger heard.csv {patient}"));
-        let send = lab.send(&format!("--input {into} --ptime 1ms --ledger sent.csv {patient}"));
+        let recv = lab.recv_to(&out, &format!("--packet-log heard.csv {patient}"));
+        let send = lab.send(&format!("--input {into} --ptime 1ms --packet-log sent.csv {patient}"));
         let report = self.marks("--settle 2s", &into, &out);
         send.signal("-INT");
         let _ = (send.end().well(), recv.end(), lab.end());

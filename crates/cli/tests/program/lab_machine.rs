@@ -122,7 +122,7 @@ fn a_host_is_reached_though_the_first_datagrams_to_it_are_lost() {
 #[test]
 fn the_calls_of_virtual_cards_are_a_period_apart_on_each_side() {
     shared(|| {
-        let line = "lab handover --device virtual: --output virtual:?period=240 --settle 100ms \
+        let line = "lab callback-jitter --device virtual: --output virtual:?period=240 --settle 100ms \
                 --duration 500ms --scheduler other";
         let rows = rows(line);
         let sides = ["virtual: interval", "virtual: capture", "virtual: playback"];
@@ -139,7 +139,7 @@ fn the_calls_of_virtual_cards_are_a_period_apart_on_each_side() {
 
 #[test]
 fn a_device_that_cannot_be_opened_is_refused_with_the_mend() {
-    let none = "lab handover --device virtual:?source=/nowhere/there.wav --duration 100ms";
+    let none = "lab callback-jitter --device virtual:?source=/nowhere/there.wav --duration 100ms";
     is_refused(&taut(words(none)), 3);
 }
 
@@ -166,12 +166,12 @@ fn what_a_sender_wrote_and_what_arrived_say_the_same_of_its_packets() {
         let listens = taut(words(&listen)).start().wait_for("listening at");
         let send = format!(
             "send --input null: --to rtp://127.0.0.1:{port} --duration 4s --ptime 2ms --period 96 \
-         --ledger sent.csv --report none"
+         --packet-log sent.csv --report none"
         );
         taut(words(&send)).in_folder(folder.path()).run().well();
         let heard = listens.end().report().0["rows"].clone();
         let ledger = folder.file("sent.csv");
-        let sent = rows(&format!("lab interval --ledger {}", ledger.display()));
+        let sent = rows(&format!("lab interval --packet-log {}", ledger.display()));
         snapshot!(named(&sent)[..2].join("\n"));
         for row in [&heard[0], &sent[0]] {
             assert_eq!(row["configured_ns"], 2_000_000, "{row:#?}");
@@ -237,9 +237,9 @@ fn a_capture_that_is_none_or_not_there_is_refused_with_the_mend() {
     };
     is_refused(&interval("--pcap none.pcap"), 1);
     is_refused(&interval("--pcap gone.pcap"), 3);
-    is_refused(&interval("--ledger none.pcap"), 1);
+    is_refused(&interval("--packet-log none.pcap"), 1);
     std::fs::write(folder.file("sound.wav"), b"RIFF\xff\xfe\x80\x00WAVE").unwrap();
-    is_refused(&interval("--ledger sound.wav"), 1);
+    is_refused(&interval("--packet-log sound.wav"), 1);
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn a_stress_ng_that_says_more_than_a_pipe_holds_goes_on_and_its_last_word_is_tol
     let folder = Folder::new();
     let script =
         "head -c 300000 /dev/zero | tr '\\0' '\\n' >&2\necho 'no such stressor' >&2\nexit 4";
-    let call = with_stress_ng(&folder, script, "lab burden --longest 20s stress-ng --cpu 1");
+    let call = with_stress_ng(&folder, script, "lab loadgen --longest 20s stress-ng --cpu 1");
     is_refused(&call, 3);
 }
 

@@ -33,7 +33,7 @@ fn the_least_latency_over_a_path_that_delays_is_found_and_held_and_what_less_mis
         behind_a_relay(&folder, "200ms");
         // The buffers outlast what keeps one core of a shared host, up to 119 ms, which no witness calls a
         // freeze. They and packets take 165 ms, so 300 ms have 135 for the way, and 600 have 435.
-        let line = "lab least --with ssh:x --at 127.0.0.1 --period 240 --periods 32 --step 300ms \
+        let line = "lab min-latency --with ssh:x --at 127.0.0.1 --period 240 --periods 32 --step 300ms \
                     --most 2700ms --settle 2s --duration 500ms --hold 1s --report json \
                     --report-file least.html";
         let call = taut(words(line)).finding(folder.path());
@@ -71,7 +71,7 @@ fn a_hold_that_is_longer_than_the_noise_is_refused_before_the_search() {
     let folder = Folder::new();
     executable(&folder.file("ssh"), "#!/bin/sh\nexit 1\n");
     let call = |hold: &str| {
-        taut(words(&format!("lab least --with ssh:x --hold {hold}")))
+        taut(words(&format!("lab min-latency --with ssh:x --hold {hold}")))
             .finding(folder.path())
             .in_folder(folder.path())
     };

@@ -54,7 +54,7 @@ fn a_delay_that_is_added_at_the_ear_is_found_and_lies_in_the_recording() {
     let off = nanos(&rows[0], "/measured/p50_ns") - 18_370_000;
     assert!(off.abs() <= nanos(&rows[0], "/bound_ns"), "{rows:#?}");
     assert_eq!(rows[0]["verdict"], "not kept", "{rows:#?}");
-    let line = "lab between kept/001.wav --report json";
+    let line = "lab align kept/001.wav --report json";
     let between = taut(words(line)).in_folder(folder.path()).run().well();
     let between = between.json();
     let off = nanos(&between["rows"][0], "/delay_p50_ns") - 18_370_000;

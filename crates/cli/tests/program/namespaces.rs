@@ -27,7 +27,7 @@ fn a_group_is_joined_on_the_interface_asked_for() {
         sent.write(&folder.file("sent.wav"));
         let recv = format!(
             "recv --from rtp://239.69.77.1:5004?iface={}&source={} --output file:heard.wav \
-         --until-bye --report json --rate 48000 --channels 2",
+         --exit-on-bye --report json --rate 48000 --channels 2",
             cable.right.interface, cable.left.address
         );
         let recv = at(&cable.right, &folder, &recv).and(PATIENT).start().listening();
@@ -69,8 +69,8 @@ fn measure(cable: &Cable, folder: &Folder, latency: &str, period: u32) -> Report
     let to = cable.right.address;
     let both = format!("--latency {latency} --period {period}");
     let recv = format!(
-        "recv --from rtp://{to}:5004 --output file:heard.wav --until-bye --report json \
-         --ledger ledger.csv {both}"
+        "recv --from rtp://{to}:5004 --output file:heard.wav --exit-on-bye --report json \
+         --packet-log ledger.csv {both}"
     );
     let recv = at(&cable.right, folder, &recv).start().listening();
     let send = format!("send --input file:sent.wav --to rtp://{to}:5004 {both}");

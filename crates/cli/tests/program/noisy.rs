@@ -94,7 +94,7 @@ fn what_a_network_carries_beside_a_stream_is_counted_at_both_ends() {
 fn ambient_traffic_is_reported_without_a_stream() {
     let Some(cable) = Cable::lay() else { return };
     // Like a stream of RTP to a group, 4 Mbit/s in packets of 1 kB, until it is dropped.
-    let noise = format!("lab burden multicast --by {}:9", cable.right.address);
+    let noise = format!("lab loadgen multicast --by {}:9", cable.right.address);
     let _noise = taut(words(&noise)).within(&cable.left).start();
     let line = "lab network --only ambient --duration 2s";
     let report = between(&cable, line).run().well().json();
@@ -143,7 +143,7 @@ fn the_heads_of_packets_cost_what_the_interface_counts() {
 fn a_rung_is_climbed_in_noise_and_stands_beside_the_noisy_table() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
-        let line = "lab ladder --noise noisy --tcp-rate 20Mbit --duration 1s";
+        let line = "lab latency-sweep --noise noisy --tcp-rate 20Mbit --duration 1s";
         let call = between(&cable, line).and(["--rung", "1 ms", "--rung", "test 10"]);
         let report = call.run().well().json();
         let low = row(&report, "5ms: periods and packets of 1ms, all at once");
@@ -159,7 +159,7 @@ fn a_rung_is_climbed_in_noise_and_stands_beside_the_noisy_table() {
 #[test]
 fn a_receiver_that_shares_half_a_processor_says_how_much_of_it_it_got() {
     shared(|| {
-        let line = "lab starved --only shared --scheduler other --duration 1s --report json";
+        let line = "lab limits --only shared --scheduler other --duration 1s --report json";
         let ended = taut(words(line)).run();
         let report = ended.json();
         let row = &report["rows"][0];
@@ -179,7 +179,7 @@ fn a_receiver_that_shares_half_a_processor_says_how_much_of_it_it_got() {
 fn a_receiver_in_a_namespace_is_limited_too() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
-        let line = "lab starved --only 100% --scheduler other --duration 500ms";
+        let line = "lab limits --only 100% --scheduler other --duration 500ms";
         let report = between(&cable, line).run().json();
         let row = &report["rows"][0];
         // A machine without control groups at all gives a void row, as in the test above.

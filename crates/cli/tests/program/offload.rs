@@ -190,7 +190,7 @@ fn a_worker_that_is_not_there_or_a_file_that_is_none_says_what_to_do() {
         ("plugins --save", 2),
         ("work --chains /nonexistent/chains.toml", 3),
         ("work --listen nowhere.invalid", 2),
-        ("work --most-streams 0", 2),
+        ("work --max-streams 0", 2),
     ] {
         let ended = taut(words(line)).run();
         assert_eq!(ended.status, Some(status), "{line}: {ended:#?}");

@@ -25,8 +25,8 @@ fn has_gstreamer() -> bool {
 /// A receiver that learns the format from the sender.
 fn learn(port: u16) -> Vec<String> {
     words(&format!(
-        "recv --from rtp+tcp://127.0.0.1:{port} --output file:heard.wav --until-bye --report json \
-         --period 240 --periods 32 --latency 1s --no-witness"
+        "recv --from rtp+tcp://127.0.0.1:{port} --output file:heard.wav --exit-on-bye --report json \
+         --period 240 --periods 32 --latency 1s --no-stall-monitor"
     ))
 }
 
@@ -45,10 +45,10 @@ fn sound_over_tcp_comes_bit_for_bit_with_reports_and_a_goodbye() {
             let (folder, port) = (Folder::new(), free_port());
             let sent = noise(coding, &folder);
             let line = if learns { learn(port) } else { hear(coding, port) };
-            let recv = taut(line).and(words(&format!("--link {link}")));
+            let recv = taut(line).and(words(&format!("--io-thread {link}")));
             let recv = recv.in_folder(folder.path()).start().listening();
             let send = format!(
-                "send --input file:sent.wav --to rtp+tcp://127.0.0.1:{port} --format {} --link {link} --report json",
+                "send --input file:sent.wav --to rtp+tcp://127.0.0.1:{port} --format {} --io-thread {link} --report json",
                 coding.word()
             );
             let sending = taut(words(&send)).and(PATIENT).in_folder(folder.path()).start();

@@ -62,7 +62,7 @@ impl Scene {
     /// A receiver that records what the PCM plays, and ends with its goodbye.
     fn hear(&self, coding: FileCoding) -> Running {
         let line = format!(
-            "recv --from rtp://127.0.0.1:{} --output file:heard.wav --until-bye --report json \
+            "recv --from rtp://127.0.0.1:{} --output file:heard.wav --exit-on-bye --report json \
              --rate 48000 --channels 2 --format {}",
             self.port,
             coding.word()

@@ -32,7 +32,7 @@ fn heard(path: &Path) -> Sound {
 fn carry(folder: &Folder, input: &str, format: &str) -> (Sound, Ended) {
     let (address, patient) = (loopback(), PATIENT.join(" "));
     let recv = format!(
-        "TAUT recv --from {address} --output file:- --until-bye --report json {patient} \
+        "TAUT recv --from {address} --output file:- --exit-on-bye --report json {patient} \
          --rate 48000 --channels 2 {format} | cat > heard.wav"
     );
     let recv = shell(folder, &recv).start().listening();
@@ -123,7 +123,7 @@ fn pipes_that_no_program_reads_keep_no_run_from_its_end() {
     let _send = sounding_at(&address);
     let recv = format!(
         "mkfifo sound ledger report; exec TAUT recv --from {address} --rate 48000 --channels 2 \
-         --output file:sound --ledger ledger --report-file report --duration 1s --report none"
+         --output file:sound --packet-log ledger --report-file report --duration 1s --report none"
     );
     let ended = shell(&folder, &recv).run();
     assert_eq!(ended.status, Some(1), "{ended:#?}");
@@ -173,7 +173,7 @@ fn a_pipe_that_a_program_reads_gets_all_that_a_file_would() {
         let recv = format!(
             "mkfifo sound ledger; cat sound > heard.wav & cat ledger > ledger.csv & \
              exec TAUT recv --from {address} --rate 48000 --channels 2 --output file:sound \
-             --ledger ledger --until-bye --report json {patient}"
+             --packet-log ledger --exit-on-bye --report json {patient}"
         );
         let recv = shell(&folder, &recv).start().listening();
         let send =

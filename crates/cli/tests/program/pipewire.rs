@@ -16,7 +16,7 @@ use crate::common::{Folder, Lack, Onlooker, free_udp_ports, loopback, skipped};
 use crate::errors::is_refused;
 
 /// Both ends of a stream of which everything is known beforehand.
-const BOTH: &str = "--latency 400ms --no-witness";
+const BOTH: &str = "--latency 400ms --no-stall-monitor";
 /// Sounds that are played until the graph was called for all of one.
 const GRAPHS: usize = 5;
 const SHAPE: &str = "--rate 48000 --channels 2";
@@ -183,7 +183,7 @@ mod exclusive {
         timed(|| {
             let (quantum, latency) = (64, 20);
             let Some(desktop) = Desktop::with_cycles_of(quantum) else { return };
-            let timing = format!("--latency {latency}ms --period {quantum} --no-witness");
+            let timing = format!("--latency {latency}ms --period {quantum} --no-stall-monitor");
             let receive = |output: &str| {
                 let address = loopback();
                 let line = format!("recv --from {address} --output {output} {SHAPE} {timing}");
@@ -243,7 +243,7 @@ mod exclusive {
                 });
                 let let_out = ends.map(|report| report.count("skipped_frames"));
                 eprintln!("measured {measured:?} with {let_out:?} frames let out");
-                // A graph that lets cycles out may be late in the median, too (docs/latency.md).
+                // A graph that lets cycles out may be late in the median, too (docs/guide/latency.md).
                 (is_right(measured) || let_out == [0; 2]).then_some(measured)
             };
             let Some(measured) = (0..GRAPHS).find_map(measure) else {

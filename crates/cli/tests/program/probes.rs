@@ -1,11 +1,12 @@
-//! How many packets are measured, by `--probes`.
+//! How many packets are measured, by `--sample-packets`.
 
 use crate::common::loopback;
 use crate::common::program::{taut, words};
 
 #[test]
 fn a_sender_that_measures_nothing_reports_no_figure() {
-    let line = format!("send --input null: --to {} --duration 50ms --probes off", loopback());
+    let line =
+        format!("send --input null: --to {} --duration 50ms --sample-packets off", loopback());
     let report = taut(words(&line)).and(["--report", "json"]).run().report();
     assert_eq!(report.stream("/probes"), "off", "{:#}", report.0);
     assert!(report.count("packets_sent") > 0, "{:#}", report.0);

@@ -12,7 +12,7 @@ fn the_repair_budget_is_what_the_latency_leaves_whatever_changes() {
         let onlooker = Onlooker::new();
         let line = format!(
             "send --input tone:440 --to {} --latency 20ms --redundancy red:1 --redundancy-budget 50ms \
-         --report json --no-witness",
+         --report json --no-stall-monitor",
             onlooker.address()
         );
         let send = taut(words(&line)).controlled().start();
@@ -23,13 +23,13 @@ fn the_repair_budget_is_what_the_latency_leaves_whatever_changes() {
         let send = send.ask("ptime 5ms", "ok ptime 5ms");
         let send = send.ask("status", "redundancy red:1 within 32ms,");
         let send = send.ask("latency 12ms", "ok latency 12ms");
-        let send = send.refuses("redundancy code:2");
+        let send = send.refuses("redundancy fec:2");
         let send = send.ask("latency 13ms", "ok latency 13ms");
-        let send = send.ask("redundancy code:2", "ok redundancy code:2 within 5ms");
+        let send = send.ask("redundancy fec:2", "ok redundancy fec:2 within 5ms");
         // What receivers need has time for what is asked for.
         let send = send.ask("latency auto", "ok latency auto");
         let send = send.ask("status", "latency auto, now 13ms");
-        let send = send.ask("status", "redundancy code:2 within 50ms,");
+        let send = send.ask("status", "redundancy fec:2 within 50ms,");
         let report = send.ask("quit", "ok quit").end().report();
         assert_eq!(report.nanos("/redundancy/budget_ns"), 50_000_000, "{:#}", report.0);
         let notes = report.notes();
@@ -44,7 +44,7 @@ fn a_budget_beyond_what_packets_reach_is_capped_and_told_of() {
     shared(|| {
         let line = format!(
             "send --input tone:440 --to {} --duration 200ms --redundancy red:1 --redundancy-budget 500ms \
-         --report json --no-witness",
+         --report json --no-stall-monitor",
             loopback()
         );
         let report = taut(words(&line)).run().report();
@@ -65,8 +65,8 @@ fn a_receiver_whose_latency_has_no_time_for_repairs_says_so_once() {
         // A ring that rides out what a busy host does: after an xrun of the sender's, packets carry less for
         // a while, and that is told. It takes 30 ms more than the usual one.
         let send = "--input tone:440 --periods 32 --latency 66ms --redundancy red:1 --duration 3s \
-                    --no-witness";
-        let short = lab.carry(send, "--latency 6ms --no-witness");
+                    --no-stall-monitor";
+        let short = lab.carry(send, "--latency 6ms --no-stall-monitor");
         let told = |notes: &[&str]| {
             let about = |note: &&&str| note.contains("32ms");
             notes
@@ -78,7 +78,7 @@ fn a_receiver_whose_latency_has_no_time_for_repairs_says_so_once() {
         assert_eq!(told(&short.heard.notes()), [true], "{short}");
         assert_eq!(short.heard.nanos("/repair/window_ns"), 32_000_000, "{short}");
         assert_eq!(short.heard.nanos("/repair/needs_ns"), 36_000_000, "{short}");
-        let promised = lab.carry(send, "--no-witness");
+        let promised = lab.carry(send, "--no-stall-monitor");
         assert!(told(&promised.heard.notes()).is_empty(), "{promised}");
     });
 }
@@ -86,6 +86,8 @@ fn a_receiver_whose_latency_has_no_time_for_repairs_says_so_once() {
 #[test]
 fn with_a_budget_redundancy_may_be_asked_for_later_but_not_without_header_extensions() {
     let line = format!("send --input tone:440 --to {} --duration 50ms", loopback());
-    let later = taut(words(&line)).and(words("--redundancy-budget 10ms --no-stamps")).controlled();
+    let later = taut(words(&line))
+        .and(words("--redundancy-budget 10ms --no-header-extensions"))
+        .controlled();
     later.start().refuses("redundancy red:1").ask("quit", "ok quit").end().well();
 }

@@ -17,7 +17,7 @@ fn a_fifth_lost_in_bursts_is_heard_whole() {
         let mut lab = Lab::start("--loss 20% --burst 3 --seed 5 --back ideal");
         let sent = Sound::noise(SHAPE, 15_000, 20);
         sent.write(&lab.folder.file("sent.wav"));
-        let redundancy = "--redundancy code:6 --redundancy-budget 40ms";
+        let redundancy = "--redundancy fec:6 --redundancy-budget 40ms";
         let patient = PATIENT.join(" ");
         let send = format!("--input file:sent.wav --format l16 {redundancy} {patient}");
         let carried = lab.carry(&send, &format!("{patient} {TOLD}"));
@@ -43,7 +43,7 @@ fn of_two_networks_one_may_break_and_nothing_is_missed() {
         let sent = Sound::noise(SHAPE, 3000, 18);
         sent.write(&folder.file("sent.wav"));
         let recv = format!(
-            "recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye --report json {TOLD}"
+            "recv --from rtp://0.0.0.0:5004 --output file:heard.wav --exit-on-bye --report json {TOLD}"
         );
         let recv = at(&cable.right, &folder, &recv).and(PATIENT).start().listening();
         let send = format!(
@@ -80,7 +80,7 @@ fn of_two_networks_to_a_group_one_may_break_from_the_first() {
         // Nothing comes by the first network, no report either.
         cable.right.breaks();
         let recv = format!(
-            "recv --from rtp://239.69.77.8:5004?iface={},{} --output file:heard.wav --until-bye \
+            "recv --from rtp://239.69.77.8:5004?iface={},{} --output file:heard.wav --exit-on-bye \
          --report json {TOLD}",
             cable.right.interface, right.interface
         );
@@ -106,13 +106,13 @@ fn each_of_two_networks_has_its_own_count() {
         }
         let folder = Folder::new();
         let recv = format!(
-            "recv --from rtp://239.69.77.9:5004?iface={},{} --output null: --until-bye --report json",
+            "recv --from rtp://239.69.77.9:5004?iface={},{} --output null: --exit-on-bye --report json",
             cable.right.interface, right.interface
         );
         let recv = at(&cable.right, &folder, &recv).and(PATIENT).start().listening();
         let send = format!(
             "send --input tone:997 --duration 2s --to rtp://239.69.77.9:5004 --redundancy \
-         code:2+paths:{},{}",
+         fec:2+paths:{},{}",
             cable.left.interface, left.interface
         );
         at(&cable.left, &folder, &send).and(PATIENT).run().well();

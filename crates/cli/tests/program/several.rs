@@ -40,7 +40,7 @@ impl Scene {
     fn recv(&self, from: &str, options: &str) -> Running {
         let shape = if from.starts_with("rtp:") { SHAPE } else { "" };
         let line = format!(
-            "recv --from {from} --output file:heard.wav --until-bye --report json \
+            "recv --from {from} --output file:heard.wav --exit-on-bye --report json \
              --overwrite {shape} {options}"
         );
         self.call(&line).start().listening()
@@ -62,7 +62,7 @@ fn two_senders_are_heard_as_their_sum_each_with_its_gain() {
         let scene = Scene::new();
         let (early, late) = (scene.noise("early.wav", 1000, 1), scene.noise("late.wav", 400, 2));
         let (first, other, onlooker) = (loopback(), loopback(), Onlooker::new());
-        let recv = scene.recv(&first, &format!("--from {other}?gain=-6dB"));
+        let recv = scene.recv(&first, &format!("--from {other}?volume=-6dB"));
         let sooner = scene.send("early.wav", &first).and(["--to", &onlooker.address()]).start();
         onlooker.see(300);
         scene.send("late.wav", &other).run().well();

@@ -53,7 +53,7 @@ fn killed_sender(address: &str) {
 fn a_sender_that_was_killed_is_silent_on_the_live_line_for_whole_seconds() {
     shared(|| {
         let address = loopback();
-        let recv = format!("recv --from {address} --output null: --until-bye");
+        let recv = format!("recv --from {address} --output null: --exit-on-bye");
         let Some(recv) = on_a_terminal(&recv) else { return };
         let recv = recv.start().listening();
         killed_sender(&address);
@@ -71,7 +71,7 @@ fn a_sender_that_vanished_ends_the_run_with_a_note_and_a_status_of_its_own() {
     shared(|| {
         let (folder, address, other) = (Folder::new(), loopback(), loopback());
         let line = format!(
-            "recv --from {address} --from {other} --output file:heard.wav --until-bye --report json"
+            "recv --from {address} --from {other} --output file:heard.wav --exit-on-bye --report json"
         );
         let recv = taut(words(&line)).in_folder(folder.path()).start().listening();
         let send = format!("send --input tone:440 --to {other} --duration 1s");
@@ -167,9 +167,9 @@ fn a_recording_that_finds_no_room_is_told_at_once_and_fails() {
 fn ledgers_and_reports_that_find_no_room_fail_and_the_report_is_printed() {
     shared(|| {
         let address = loopback();
-        for option in ["--ledger", "--report-file"] {
+        for option in ["--packet-log", "--report-file"] {
             let more = format!("--report json {option} /dev/full");
-            let recv = format!("recv --from {address} --output null: --until-bye {more}");
+            let recv = format!("recv --from {address} --output null: --exit-on-bye {more}");
             let recv = taut(words(&recv)).start().listening();
             let send = format!("send --input tone:440 --to {address} --duration 1s {more}");
             let send = taut(words(&send)).start();
@@ -188,7 +188,7 @@ fn ledgers_and_reports_that_find_no_room_fail_and_the_report_is_printed() {
 #[test]
 fn a_ledger_that_finds_no_room_is_told_while_the_sound_goes_on() {
     shared(|| {
-        let line = format!("send --input tone:440 --to {} --ledger /dev/full", loopback());
+        let line = format!("send --input tone:440 --to {} --packet-log /dev/full", loopback());
         let send = taut(words(&line)).start().wait_for(said::LEDGER_BROKEN);
         send.signal("-INT");
         assert_eq!(send.end().status, Some(1));
@@ -204,7 +204,7 @@ fn a_coding_that_is_not_the_senders_is_refused_with_the_option_that_fits_and_nev
             std::fs::write(folder.file("kept.wav"), "").unwrap();
             std::os::unix::fs::symlink("kept.wav", folder.file("heard.wav")).unwrap();
             let recv = format!(
-                "recv --from {address} --output file:heard.wav --until-bye --report json --format {ours}"
+                "recv --from {address} --output file:heard.wav --exit-on-bye --report json --format {ours}"
             );
             let recv = taut(words(&recv)).and(PATIENT).in_folder(folder.path()).start().listening();
             let send =

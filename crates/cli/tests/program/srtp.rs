@@ -31,8 +31,8 @@ pub(crate) fn make_key(profile: &str, name: &str, folder: &Folder) -> MasterKey 
 
 fn hear(options: &str, port: u16, folder: &Folder) -> Running {
     let line = format!(
-        "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --until-bye --report json \
-         --period 240 --periods 32 --latency 1s --no-witness {options}"
+        "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --exit-on-bye --report json \
+         --period 240 --periods 32 --latency 1s --no-stall-monitor {options}"
     );
     taut(words(&line)).in_folder(folder.path()).start().listening()
 }
@@ -191,12 +191,12 @@ fn all_of_a_group_hear_by_its_key_and_who_has_another_hears_nothing() {
     let place = format!("rtp://239.69.77.9:{}?iface=lo", free_udp_ports());
     let hear = |options: &str| {
         let line = format!(
-            "recv --from {place} --format l16 --report json --period 240 --periods 32 --latency 1s --no-witness {options}"
+            "recv --from {place} --format l16 --report json --period 240 --periods 32 --latency 1s --no-stall-monitor {options}"
         );
         taut(words(&line)).in_folder(folder.path()).start().listening()
     };
     let [one, other] = ["one", "other"]
-        .map(|name| hear(&format!("--output file:{name}.wav --until-bye --srtp-key-file key")));
+        .map(|name| hear(&format!("--output file:{name}.wav --exit-on-bye --srtp-key-file key")));
     let stranger = hear("--output file:stranger.wav --srtp-key-file another");
     let line = format!("send --input file:sent.wav --to {place} --format l16 --srtp-key-file key");
     taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().well();
@@ -334,8 +334,8 @@ mod exclusive {
                 .truncate((seconds * f64::from(sent.shape.rate)) as usize * sent.shape.channels);
             read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
             // A receiver takes the key from there as well.
-            let line = "recv --from stream.sdp --output file:heard.wav --until-bye --report json --latency 1s \
-                        --period 240 --periods 32 --no-witness";
+            let line = "recv --from stream.sdp --output file:heard.wav --exit-on-bye --report json --latency 1s \
+                        --period 240 --periods 32 --no-stall-monitor";
             let recv = taut(words(line)).in_folder(folder.path()).start().listening();
             send(seal, port, &folder);
             let report = recv.end().report();

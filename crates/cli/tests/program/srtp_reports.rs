@@ -162,7 +162,7 @@ mod exclusive {
                 let (folder, port) = (Folder::new(), free_udp_ports());
                 let key = make_key(profile, "key", &folder);
                 let line = format!(
-                    "recv --from rtp://127.0.0.1:{port} --output null: --until-bye --report json --no-witness \
+                    "recv --from rtp://127.0.0.1:{port} --output null: --exit-on-bye --report json --no-stall-monitor \
                      --rate 48000 --channels 2 --format l24 --srtp-key-file key"
                 );
                 let recv = taut(words(&line)).in_folder(folder.path()).start().listening();

@@ -22,7 +22,7 @@ use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, bound, free_udp_ports, shared};
 
 /// Rings that outlast a busy host, at whatever latency.
-const RINGS: &str = "--period 240 --periods 32 --no-witness";
+const RINGS: &str = "--period 240 --periods 32 --no-stall-monitor";
 
 /// A socket of the stranger.
 fn stranger() -> UdpSocket {
@@ -87,7 +87,7 @@ impl Drop for Announcing {
 /// A receiver that is told nothing of what comes to this UDP port, and records it.
 fn told_nothing(to: u16) -> Call {
     taut(words(&format!(
-        "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json -v {RINGS}"
+        "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --exit-on-bye --report json -v {RINGS}"
     )))
 }
 
@@ -156,7 +156,7 @@ fn standard_output_that_began_with_what_a_stranger_announced_is_told_the_options
     shared(|| {
         let to = free_udp_ports();
         let recv =
-            format!("recv --from rtp://127.0.0.1:{to} --output file:- --until-bye -v {RINGS}");
+            format!("recv --from rtp://127.0.0.1:{to} --output file:- --exit-on-bye -v {RINGS}");
         let recv = taut(words(&recv)).start().listening();
         let announcing = Announcing::to(to + 1);
         let recv = recv.wait_for("44100 Hz");
@@ -250,7 +250,7 @@ fn a_sender_does_what_its_receivers_ask_for_and_nothing_for_a_stranger() {
         reports.set_read_timeout(Some(PATIENCE)).unwrap();
         let send = format!(
             "send --input tone:440 --to rtp://127.0.0.1:{to} --latency auto --redundancy auto --duration 3s \
-         --report json --no-witness"
+         --report json --no-stall-monitor"
         );
         let send = taut(words(&send)).start();
         let by = stranger();
@@ -309,8 +309,8 @@ fn a_limit_bounds_what_a_receiver_asks_for() {
         let (_media, reports) = (bound(to), bound(to + 1));
         reports.set_read_timeout(Some(PATIENCE)).unwrap();
         let send = format!(
-            "send --input tone:440 --to rtp://127.0.0.1:{to} --latency auto --latency-limit 80ms \
-         --redundancy auto --redundancy-limit 2 --duration 3s --report json --no-witness"
+            "send --input tone:440 --to rtp://127.0.0.1:{to} --latency auto:80ms \
+         --redundancy auto --redundancy-limit 2 --duration 3s --report json --no-stall-monitor"
         );
         let send = taut(words(&send)).start();
         let mut datagram = [0; 2048];
@@ -322,7 +322,7 @@ fn a_limit_bounds_what_a_receiver_asks_for() {
         let report = send.end().report();
         assert_eq!(report.nanos("/latency/configured_ns"), 80_000_000, "{:#}", report.0);
         assert_eq!(report.stream("/redundancy/symbols"), 2, "{:#}", report.0);
-        for limit in ["--latency-limit", "--redundancy-limit"] {
+        for limit in ["--latency auto", "--redundancy-limit"] {
             assert!(
                 report.notes().iter().any(|note| note.contains(limit)),
                 "{limit} in {:#}",

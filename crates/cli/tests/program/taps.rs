@@ -63,11 +63,11 @@ fn what_was_sent_is_counted_to_the_byte_at_both_ends_of_a_cable() {
             at(place, &format!("lab traffic {end} {there}")).start().wait_for("are watched")
         };
         let watches = [watch(left, "--to"), watch(right, "--at")];
-        let reads = at(right, "lab burden chatter-sink --at 0.0.0.0:7000").start();
+        let reads = at(right, "lab loadgen chatter-sink --at 0.0.0.0:7000").start();
         // Each ends by itself. What cannot be sent, as nobody reads yet, is not among what was.
-        let multicast = format!("lab burden --longest 500ms multicast --by {there}:9");
+        let multicast = format!("lab loadgen --longest 500ms multicast --by {there}:9");
         let multicast = at(left, &multicast).run().well().json();
-        let chatter = format!("lab burden --longest 500ms chatter --to {there}:7000");
+        let chatter = format!("lab loadgen --longest 500ms chatter --to {there}:7000");
         let chatter = at(left, &chatter).run().well().json();
         said(reads);
         for (seen, (place, outgoing)) in
@@ -98,8 +98,8 @@ fn what_is_handed_over_together_is_as_many_packets_as_it_becomes() {
         let Some([left, right]) = cable.lay_another() else { return };
         let there = right.address;
         let watch = at(&left, &format!("lab traffic --to {there}")).start().wait_for("are watched");
-        let takes = at(&right, "lab burden tcp-sink --at 0.0.0.0:7001").start();
-        let tcp = format!("lab burden --longest 500ms tcp --to {there}:7001 --rate 100Mbit");
+        let takes = at(&right, "lab loadgen tcp-sink --at 0.0.0.0:7001").start();
+        let tcp = format!("lab loadgen --longest 500ms tcp --to {there}:7001 --rate 100Mbit");
         let tcp = at(&left, &tcp).run().well().json();
         let (sent, taken) = (number(&tcp, "bytes"), number(&said(takes), "bytes"));
         let seen = said(watch);

@@ -28,7 +28,7 @@ fn unread(folder: &Folder, line: &str) -> (Option<i32>, String) {
 fn a_reader_who_has_seen_enough_ends_the_program_in_peace() {
     let folder = Folder::new();
     let send = "send --input null: --to rtp://127.0.0.1:5004 --duration 50ms";
-    let line = format!("{send} --ledger sent.csv");
+    let line = format!("{send} --packet-log sent.csv");
     taut(words(&line)).in_folder(folder.path()).run().well();
     // The sender's has no column of a receiver's.
     let heard = "rtp_timestamp,handed,arrival,read,taken,written,dac,measured_ns\n";
@@ -161,7 +161,7 @@ fn a_quiet_run_says_nothing_but_errors() {
 fn a_verbose_run_tells_what_is_decided_and_what_goes_on() {
     shared(|| {
         let address = loopback();
-        let recv = format!("recv -v --output null: --from {address} --until-bye --report none");
+        let recv = format!("recv -v --output null: --from {address} --exit-on-bye --report none");
         let recv = taut(words(&recv)).start();
         let send = format!("send -v --input tone:440 --to {address} --duration 1s --report none");
         let send = taut(words(&send)).start();

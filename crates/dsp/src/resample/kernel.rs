@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use super::Quality;
 
 /// Fractions in the table, with linear interpolation between. The error falls by 12 dB per
-/// doubling; docs/decisions/0008-own-resampler.md has the figures.
+/// doubling; docs/internals/decisions/0008-own-resampler.md has the figures.
 const PHASE_BITS: u32 = 10;
 const PHASES: usize = 1 << PHASE_BITS;
 /// Bits of a fraction below the phase.

@@ -2,7 +2,7 @@
 //! process. The baseline is a bare `sendmmsg` with `SCM_TXTIME` for as many packets of the same
 //! length on as many sockets with the same options, including one conversion of the samples.
 //!
-//! Our side is the code of `taut --link direct`, called as by its device but without waiting for
+//! Our side is the code of `taut --io-thread no`, called as by its device but without waiting for
 //! the next period. Both sides alternate in chunks on one thread, and medians are compared. The
 //! loopback interface has no queue with launch times: they are passed and parsed, but have no
 //! effect.

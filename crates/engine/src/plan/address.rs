@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn the_path_of_a_description_may_be_any_bytes() {
-        let name = OsStr::from_bytes(b"caf\xe9.sdp?gain=-6dB");
+        let name = OsStr::from_bytes(b"caf\xe9.sdp?volume=-6dB");
         let address = Address::to_hear(&name.to_string_lossy()).unwrap().with_bytes_of(name);
         assert_eq!(address.file(), Some(Path::new(OsStr::from_bytes(b"caf\xe9.sdp"))));
     }

@@ -209,7 +209,7 @@ impl RecvPlan {
             gain: Gain::UNITY,
             map: ChannelMap::identity(device.channels.count()),
             device,
-            until_bye: false,
+            exit_on_bye: false,
             probes: Probes::All,
             ledger: None,
             labels: None,

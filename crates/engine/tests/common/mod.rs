@@ -201,7 +201,7 @@ impl Road {
             gain: self.gain,
             map: self.maps.1.clone(),
             device: self.device(),
-            until_bye: true,
+            exit_on_bye: true,
             probes: self.probes,
             ledger: self.ledger.clone(),
             labels: self.labels.clone(),

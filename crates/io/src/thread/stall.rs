@@ -139,7 +139,7 @@ fn remember(stalls: &mut VecDeque<Stall>, stall: Stall) {
 }
 
 /// Watches cores that this process may use, until dropped. Each wake-up takes 10 to 14 µs on a
-/// virtual machine (docs/decisions/0026-the-stall-witness.md), so measurements of processor time
+/// virtual machine (docs/internals/decisions/0026-the-stall-witness.md), so measurements of processor time
 /// run without it.
 pub struct StallMonitor {
     log: StallLog,

@@ -95,9 +95,9 @@ mod tests {
 
     fn outcome() -> AllOutcome {
         AllOutcome {
-            name: "ladder",
+            name: "latency-sweep",
             does: "hold <measured> against configured",
-            command: "taut lab ladder".into(),
+            command: "taut lab latency-sweep".into(),
             duration_ns: 0,
             page: Some("ladder.html".into()),
             rows: Vec::new(),

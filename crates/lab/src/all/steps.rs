@@ -87,7 +87,7 @@ mod tests {
             needed(only).iter().map(|step| step.name).collect()
         };
         assert_eq!(names(&[]).len(), EXPERIMENTS.len() + 2);
-        assert_eq!(names(&[Experiment::named("between").unwrap()]), ["demo", "between"]);
+        assert_eq!(names(&[Experiment::named("align").unwrap()]), ["demo", "align"]);
         let [stalls, interval] =
             ["stalls", "interval"].map(|name| Experiment::named(name).unwrap());
         assert_eq!(names(&[interval, stalls]), ["stalls", "sent", "interval"]);
@@ -99,15 +99,15 @@ mod tests {
             let step = Experiment::named(name).unwrap();
             step.words(Path::new("/a b"), &HostPlace::Namespace("far".into()))
         };
-        let ladder = words("ladder");
+        let ladder = words("latency-sweep");
         assert!(ladder.windows(2).any(|pair| pair == ["--with", "netns:far"]), "{ladder:?}");
-        let reports = Experiment::named("ladder").unwrap().reports(Path::new("/a b"));
+        let reports = Experiment::named("latency-sweep").unwrap().reports(Path::new("/a b"));
         let files = ["/a b/ladder.json", "/a b/ladder.html"];
         assert_eq!(
             reports,
             ["--report", "none", "--report-file", files[0], "--report-file", files[1]]
         );
-        let between = words("between");
+        let between = words("align");
         assert!(between.contains(&"/a b/receiver-1.wav".to_owned()), "{between:?}");
         assert!(!between.contains(&"--with".to_owned()));
     }

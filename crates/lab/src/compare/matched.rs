@@ -9,9 +9,9 @@ use super::{CompareOptions, ComparedRow, counts, figures};
 pub const LEAST: &str = "the least";
 
 /// Experiments whose rows depend on their results: a missing row is not an omission.
-const SEARCHES: [&str; 2] = ["load", "least"];
+const SEARCHES: [&str; 2] = ["load", "min-latency"];
 /// Experiments that measure in sound, which has one value per frame.
-const IN_SOUND: [&str; 2] = ["delay", "between"];
+const IN_SOUND: [&str; 2] = ["delay", "align"];
 /// Part of the name of the last row of `load`, after the result.
 const HELD: &str = ", held";
 
@@ -100,7 +100,7 @@ fn found(first: &ReadReport, second: &ReadReport) -> Option<ComparedRow> {
 
 /// Result of a search. For `least`, only its last row counts, not a held latency.
 fn held(report: &ReadReport) -> Option<String> {
-    if report.experiment == "least" {
+    if report.experiment == "min-latency" {
         let least = report.rows.iter().find(|row| row.row.name == LEAST)?;
         return Some(least.row.configured?.to_string());
     }

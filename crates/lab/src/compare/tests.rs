@@ -27,7 +27,7 @@ fn report(medians_us: &[i64], seed: u64) -> Value {
             })
         })
         .collect();
-    json!({ "schema": 1, "experiment": "ladder", "rows": rows })
+    json!({ "schema": 1, "experiment": "latency-sweep", "rows": rows })
 }
 
 fn many(rows: usize, missed: &Value) -> String {
@@ -108,8 +108,8 @@ fn what_is_told_in_microseconds_differs_by_less_than_a_frame() {
     assert_eq!(worse.because, ["test 0: p50, p99"], "{worse}");
     assert_eq!(worse.rows[0].figures[0].threshold_ns, Some(2_000.0));
     // Measurements in sound have a resolution of frames.
-    first["experiment"] = json!("between");
-    second["experiment"] = json!("between");
+    first["experiment"] = json!("align");
+    second["experiment"] = json!("align");
     assert_eq!(compared(&first, &second).outcome, ComparedOutcome::Same);
 }
 
@@ -285,7 +285,7 @@ fn a_search_that_ended_elsewhere_is_told_and_none_of_its_rows_is_gone() {
 fn the_least_that_went_is_what_its_search_ended_with_and_no_hold_that_failed() {
     let search = |rows: &[(&str, i64)]| {
         let mut report = report(&vec![5_000; rows.len()], 1);
-        report["experiment"] = json!("least");
+        report["experiment"] = json!("min-latency");
         for (row, (name, millis)) in report["rows"].as_array_mut().unwrap().iter_mut().zip(rows) {
             row["name"] = json!(name);
             row["configured_ns"] = json!(millis * 1_000_000);
@@ -381,13 +381,13 @@ fn what_the_two_were_measured_on_and_how_is_told_where_it_differs() {
     let mut first = report(&[5_000], 1);
     let host = |kernel: &str, stalls: u32| json!([{ "name": "local", "kernel": kernel, "processor": "P", "cpus": 2, "stalls": stalls }]);
     first["hosts"] = host("6.1", 0);
-    first["command"] = json!("taut lab ladder --duration 60s --report-file a.json");
+    first["command"] = json!("taut lab latency-sweep --duration 60s --report-file a.json");
     let mut second = first.clone();
     second["command"] =
-        json!("/usr/bin/taut lab ladder --report none --duration 60s --report-file=b.json");
+        json!("/usr/bin/taut lab latency-sweep --report none --duration 60s --report-file=b.json");
     assert_eq!(compared(&first, &second).notes, [""; 0], "where it is written is nothing of it");
     second["hosts"] = host("6.12", 3);
-    second["command"] = json!("taut lab ladder");
+    second["command"] = json!("taut lab latency-sweep");
     let notes = compared(&first, &second).notes;
     assert_eq!(notes.len(), 3, "{notes:?}");
     snapshot!(notes[0]);

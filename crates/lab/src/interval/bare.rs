@@ -43,7 +43,7 @@ pub(super) struct BareDepartures {
 }
 
 impl BareDepartures {
-    /// The known columns in the format of `taut send --ledger`.
+    /// The known columns in the format of `taut send --packet-log`.
     pub(super) fn ledger(&self) -> String {
         let mut text = "rtp_timestamp,capture,taken,packed,due,handed,launched\n".to_owned();
         for (number, (due, handed)) in self.handed.iter().enumerate() {

@@ -212,16 +212,17 @@ pub(super) struct LedgerLine {
 /// The lines in the order of their hand-overs. On error returns the reason.
 pub(super) fn read_ledger(text: &str) -> Result<Vec<LedgerLine>, String> {
     let mended =
-        |error: LedgerError| format!("{error}; give what taut send --ledger FILE.csv writes");
+        |error: LedgerError| format!("{error}; give what taut send --packet-log FILE.csv writes");
     let lines = LedgerLines::of(text.as_bytes()).map_err(|error| mended(error.into()))?;
     let knows = |columns: &[&str]| columns.iter().all(|name| lines.has(name));
     if knows(HeardPacket::COLUMNS) && !knows(SentPacket::COLUMNS) {
-        return Err("it is a receiver's ledger; give the sender's, which taut send --ledger \
+        return Err("it is a receiver's ledger; give the sender's, which taut send --packet-log \
                     FILE.csv writes, or listen where the stream arrives (--listen)"
             .to_owned());
     }
     let ledger = lines.packets::<SentPacket>(usize::MAX).map_err(mended)?;
-    let torn = |line| format!("line {line} is no packet's; give it as taut send --ledger wrote it");
+    let torn =
+        |line| format!("line {line} is no packet's; give it as taut send --packet-log wrote it");
     if let Some(line) = ledger.torn {
         return Err(torn(line));
     }

@@ -72,7 +72,7 @@ fn with_loop(
 
 fn with_pacing(stream: &LabStream, mode: PacingMode) -> LabStream {
     let mut plan = stream.clone();
-    plan.send.extend(["--pacing", mode.name(), "--stamp-every", "1"].map(str::to_owned));
+    plan.send.extend(["--pacing", mode.name(), "--tx-timestamp-every", "1"].map(str::to_owned));
     plan
 }
 

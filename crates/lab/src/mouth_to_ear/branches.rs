@@ -5,7 +5,7 @@ use std::path::Path;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
-use crate::between::{BetweenOptions, TapDelays, between};
+use crate::align::{BetweenOptions, TapDelays, between};
 use crate::statistics::Series;
 
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ impl BranchRecording {
         Self { rate, direct: direct.samples, travelled, before, rest }
     }
 
-    /// Writes two 16-bit channels, for `taut lab between` and for listening.
+    /// Writes two 16-bit channels, for `taut lab align` and for listening.
     pub(super) fn write(&self, path: &Path) -> Result<(), hound::Error> {
         let spec = hound::WavSpec {
             channels: 2,

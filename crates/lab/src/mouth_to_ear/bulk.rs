@@ -11,8 +11,8 @@ use tautline_proto::time::Span;
 
 use super::try_call::{StartedTaut, start};
 use super::{CallHosts, MouthToEarFlags};
-use crate::burden::{Burden, BurdenReport};
 use crate::hosts::{ChildState, HostError, HostPlace};
+use crate::loadgen::{Burden, BurdenReport};
 use crate::report::ReportRow;
 use crate::streams::TRIES;
 
@@ -42,20 +42,20 @@ impl CallHosts {
     ) -> Result<[StartedTaut; 2], HostError> {
         let words = |burden: &Burden| {
             let longest = (longest + BEYOND).to_string();
-            let words = ["lab", "burden", "--longest", &longest].map(str::to_owned);
+            let words = ["lab", "loadgen", "--longest", &longest].map(str::to_owned);
             words.into_iter().chain(burden.words()).collect::<Vec<_>>()
         };
         let address = self.called_at(options)?;
         for _ in 0..TRIES {
             let to = SocketAddr::new(address, self.far.ports(1)?);
             let sink =
-                start(&mut self.far, &words(&Burden::TcpSink { at: to }), "lab burden tcp-sink")?;
+                start(&mut self.far, &words(&Burden::TcpSink { at: to }), "lab loadgen tcp-sink")?;
             far_ones.push(sink);
             if matches!(self.far.wait(sink.child, BOUND)?, ChildState::Ended(_)) {
                 continue;
             }
             let burden = Burden::Tcp { to, rate: None };
-            let source = start(&mut self.near, &words(&burden), "lab burden tcp")?;
+            let source = start(&mut self.near, &words(&burden), "lab loadgen tcp")?;
             near_ones.push(source);
             return Ok([source, sink]);
         }

@@ -5,7 +5,7 @@ use core::str::FromStr;
 
 use tautline_proto::time::Span;
 
-use crate::burden::{Noise, TcpRate};
+use crate::loadgen::{Noise, TcpRate};
 use crate::streams::LabStream;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@ use tautline_dsp::format::SampleFormat;
 use super::SeenTraffic;
 use super::mix::TappedSide;
 use super::parts::{Packets, listed};
-use crate::burden::Noise;
+use crate::loadgen::Noise;
 use crate::report::ReportRow;
 use crate::traffic::{CarriedTraffic, Layers, PROTOCOLS, TrafficInterface, TrafficWindow};
 

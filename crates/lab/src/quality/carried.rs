@@ -6,9 +6,9 @@ use serde_json::Value;
 use tautline_proto::units::Rate;
 
 use super::effect::NoiseEffect;
-use crate::burden::{Beside, Noise};
 use crate::cases::Cases;
 use crate::hosts::{ChildEnded, HostError, LabHost};
+use crate::loadgen::{Beside, Noise};
 use crate::report::{ReportRow, Worst};
 use crate::streams::{LabStream, StreamEnds};
 

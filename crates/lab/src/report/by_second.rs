@@ -37,7 +37,7 @@ pub const RECEIVER_LATE: &str = "receiver_late";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartBySecond {
-    /// A stage, as in the glossary, [`SENDER_LATE`] or [`RECEIVER_LATE`].
+    /// A stage, `docs/reference/stages.md`, [`SENDER_LATE`] or [`RECEIVER_LATE`].
     pub name: String,
     pub p50_ns: Vec<i64>,
     /// Absent in a second of fewer than 1000 values.

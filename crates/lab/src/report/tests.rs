@@ -16,7 +16,7 @@ fn series(values: impl IntoIterator<Item = i64>) -> Series {
 }
 
 fn report() -> LabReport {
-    let mut report = LabReport::of("ladder", "is what is configured what is measured?");
+    let mut report = LabReport::of("latency-sweep", "is what is configured what is measured?");
     let mut row =
         ReportRow::named("test 1").with(&series((0..1000).map(|index| 5_000_000 + index)));
     row.configured = Some(Span::from_millis(5));
@@ -169,7 +169,7 @@ fn full() -> LabReport {
 
 #[test]
 fn every_field_of_a_report_is_described_with_its_type_and_when_it_is_null() {
-    let page = include_str!("../../../../docs/lab-method.md");
+    let page = include_str!("../../../../docs/internals/lab-method.md");
     let table: Vec<Vec<&str>> = page
         .lines()
         .filter(|line| line.starts_with("| `"))

@@ -56,7 +56,7 @@ impl LabStream {
             all.extend(words(["--scheduler", scheduler]));
         }
         if self.ledgers {
-            all.extend(words(["--ledger", ["{dir}/sent.csv", "{dir}/heard.csv"][end]]));
+            all.extend(words(["--packet-log", ["{dir}/sent.csv", "{dir}/heard.csv"][end]]));
         }
         all
     }
@@ -64,7 +64,8 @@ impl LabStream {
     pub(super) fn send_words(&self, lasts: Span, path: &StreamPath) -> Vec<String> {
         if let Some(instead) = &self.instead {
             let lasts = lasts.to_string();
-            let rest = ["--to", &path.to[0], "--duration", &lasts, "--ledger", "{dir}/sent.csv"];
+            let rest =
+                ["--to", &path.to[0], "--duration", &lasts, "--packet-log", "{dir}/sent.csv"];
             return instead.iter().cloned().chain(words(rest)).collect();
         }
         let input = self.input.as_deref().unwrap_or("virtual:?source={dir}/noise.wav");
@@ -82,7 +83,7 @@ impl LabStream {
         // The receiver starts before the sender and ends after it.
         all.extend(self.common(1, lasts + READY + TAIL));
         if self.wire == LabWire::Rtp {
-            all.push("--until-bye".to_owned());
+            all.push("--exit-on-bye".to_owned());
         }
         all.extend(self.recv.clone());
         all

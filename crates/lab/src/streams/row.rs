@@ -148,7 +148,7 @@ impl StreamOutcome {
     pub(super) fn stalls(&self, plan: &LabStream) -> [Option<u64>; 2] {
         let ends = [(&self.sent, &plan.send), (&self.heard, &plan.recv)];
         ends.map(|(report, words)| {
-            let watched = !words.iter().any(|word| word == "--no-witness");
+            let watched = !words.iter().any(|word| word == "--no-stall-monitor");
             // Other programs than taut report no role, and no freezes.
             (!report.role.is_empty()).then_some(report.host.stalls).filter(|_| watched)
         })

@@ -281,7 +281,7 @@ fn freezes_are_those_that_each_ends_witness_saw_and_unknown_where_none_watched()
     outcome.sent = read(json!({"role": "send", "host": {"stalls": 2}}));
     let mut plan = LabStream::default();
     assert_eq!(outcome.stalls(&plan), [Some(2), Some(0)]);
-    plan.recv.push("--no-witness".to_owned());
+    plan.recv.push("--no-stall-monitor".to_owned());
     assert_eq!(outcome.stalls(&plan), [Some(2), None]);
 }
 

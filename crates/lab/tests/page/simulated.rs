@@ -116,8 +116,8 @@ pub(crate) fn stream(packets: usize, latency_us: f64, seed: u64) -> ReportRow {
 
 /// The ladder of ten tests, and a void one.
 pub(crate) fn ladder() -> LabReport {
-    let mut report = LabReport::of("ladder", "is what is configured what is measured?");
-    report.command = "taut lab ladder --duration 60s --report-file ladder.html".into();
+    let mut report = LabReport::of("latency-sweep", "is what is configured what is measured?");
+    report.command = "taut lab latency-sweep --duration 60s --report-file ladder.html".into();
     report.duration_ns = 612_400_000_000;
     report.hosts = vec![host(), HostDescription { name: "ssh:studio-b".into(), ..host() }];
     let mut random = Rng::with_seed(7);

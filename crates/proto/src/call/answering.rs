@@ -323,14 +323,14 @@ impl Answering {
         let most = self.calls.len();
         let free = calls().position(Option::is_none).ok_or_else(|| {
             format!(
-                "it is in as many calls as it takes, {most}; call later, or raise that there (taut serve --callers)"
+                "it is in as many calls as it takes, {most}; call later, or raise that there (taut serve --max-callers)"
             )
         })?;
         let held = calls().flatten().filter(|call| call.peer == peer).count();
         if held >= self.limits.of_a_peer && self.limits.own != Some(peer) {
             return Err(format!(
                 "your machine is in {held} of its {most} calls, and the others are for others; end one, or raise that \
-                 there (taut serve --callers-each)"
+                 there (taut serve --max-calls-per-host)"
             ));
         }
         Ok(free)

@@ -26,7 +26,7 @@ pub enum Redundancy {
 
 /// What is no amount of redundancy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no redundancy; write off, red:1 to red:24, code:1 to code:24, or auto")]
+#[error("`{0}` is no redundancy; write off, red:1 to red:24, fec:1 to fec:24, or auto")]
 pub struct RedundancyError(String);
 
 impl FromStr for Redundancy {
@@ -40,7 +40,7 @@ impl FromStr for Redundancy {
             None if text == "off" => Some(Self::Off),
             None if text == "auto" => Some(Self::Auto),
             Some(("red", copies)) => count(copies).map(Self::Copies),
-            Some(("code", symbols)) => count(symbols).map(Self::Code),
+            Some(("fec", symbols)) => count(symbols).map(Self::Code),
             _ => None,
         };
         asked.ok_or_else(|| RedundancyError(text.to_owned()))
@@ -52,7 +52,7 @@ impl fmt::Display for Redundancy {
         match self {
             Self::Off => f.write_str("off"),
             Self::Copies(copies) => write!(f, "red:{copies}"),
-            Self::Code(symbols) => write!(f, "code:{symbols}"),
+            Self::Code(symbols) => write!(f, "fec:{symbols}"),
             Self::Auto => f.write_str("auto"),
         }
     }

@@ -11,7 +11,7 @@
 //! There are two memories. The need of the last ten to twelve seconds is met at once. An additional
 //! need in the last hundred seconds, from rarer events, is met up to the spread of the last ten:
 //! enough for a continuing tail, not for past spikes. For alternatives see
-//! docs/decisions/0012-depth.md.
+//! docs/internals/decisions/0012-depth.md.
 
 mod curve;
 mod histogram;

@@ -77,7 +77,7 @@ fn one_peer_has_as_many_places_and_as_much_sound_as_is_said_and_another_gets_in(
         assert_eq!(had, most, "{each} each");
         let refused = called.call(1, &[]).unwrap_err();
         let why = format!("your machine is in {most} of its 8 calls");
-        assert!(refused.contains(&why) && refused.contains("--callers-each"), "{refused}");
+        assert!(refused.contains(&why) && refused.contains("--max-calls-per-host"), "{refused}");
         assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another has its place");
     }
     // No peer gets more calls with sound than there are in total.

@@ -77,7 +77,7 @@ impl<'a> GapMends<'a> {
 
     fn longer_latency(&self, catches_ns: Option<i64>) -> String {
         match (self.advice, catches_ns) {
-            _ if self.presented => "a longer --mtt of the talker helps".to_owned(),
+            _ if self.presented => "a longer --max-transit-time of the talker helps".to_owned(),
             (Some(advice), _) if advice.is_kept() => {
                 "no more were late than --loss-target allows".to_owned()
             }
@@ -308,7 +308,9 @@ mod tests {
         let late = GapReport { late_network: 41, ..GapReport::default() };
         let mends = GapMends { presented: true, ..unadvised(&none) };
         gaps(&mut presented, &late, &mends, "fifo:70").unwrap();
-        assert!(presented.ends_with("network late: a longer --mtt of the talker helps\n"));
+        assert!(
+            presented.ends_with("network late: a longer --max-transit-time of the talker helps\n")
+        );
         let repairs = Repairs::short(20_000_000, 8_200_000);
         let repaired = shown(|latency| latency.advised_ns = Some(12_000_000), &repairs);
         snapshot!(repaired);

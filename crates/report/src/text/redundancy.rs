@@ -71,7 +71,7 @@ impl Repairs {
                 "{} has no time for all that packets carry: --latency {needs} has",
                 Nanos(self.configured_ns)
             ),
-            _ if self.in_call => "no latency brings them back: taut call --codec auto sends fewer bits where there is no \
+            _ if self.in_call => "no latency brings them back: taut call --format auto sends fewer bits where there is no \
                  room for more, and --transport tcp sends again what is lost"
                 .to_owned(),
             (None, None) if self.repaired == 0 => {
@@ -79,7 +79,7 @@ impl Repairs {
             }
             _ => {
                 "more than packets carry can bring back: use a longer --redundancy-budget, with as \
-                  much more --latency, or more symbols (--redundancy code:N) at the sender"
+                  much more --latency, or more symbols (--redundancy fec:N) at the sender"
                     .to_owned()
             }
         }
@@ -137,7 +137,7 @@ mod tests {
         assert!(ended.contains("use a longer --redundancy-budget"), "{ended}");
         assert_eq!(told(Repairs::default()).lines().count(), 2);
         let call = told(Repairs { in_call: true, ..Repairs::default() });
-        assert!(call.contains("taut call --codec auto") && !call.contains("redundancy"), "{call}");
+        assert!(call.contains("taut call --format auto") && !call.contains("redundancy"), "{call}");
     }
 
     #[test]

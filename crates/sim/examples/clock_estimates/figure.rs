@@ -1,4 +1,4 @@
-//! Figure in docs/time.md: bounds from half a minute of exchanges, and the resulting estimate.
+//! Figure in docs/internals/time.md: bounds from half a minute of exchanges, and the resulting estimate.
 
 use core::fmt::Write;
 

@@ -2,7 +2,7 @@
 //! preset: `cargo run --release -p tautline-sim --example clock_estimates`.
 //!
 //! All estimators get the same exchanges. Columns: error of the estimate (median, 99 %, maximum) in
-//! three stretches of time. The output is the tables of docs/decisions/0010-clock-estimate.md. With
+//! three stretches of time. The output is the tables of docs/internals/decisions/0010-clock-estimate.md. With
 //! `-- figure` it writes docs/figures/clock-estimate.svg to standard output.
 
 mod exchanges;

@@ -44,7 +44,7 @@ pub(super) fn packets<'a>(
             text => text.parse::<i64>().map(Some).map_err(|_| TraceError::Line {
                 line,
                 text: text.into(),
-                wanted: "whole number; give the ledger as taut recv --ledger wrote it",
+                wanted: "whole number; give the ledger as taut recv --packet-log wrote it",
             }),
         };
         let (Some(timestamp), Some(handed), Some(arrival)) =

@@ -97,7 +97,7 @@ fn redundancy_that_changes_is_not_heard() {
     let mut world = World::new(scenario);
     world.run(Span::from_secs(2));
     for _ in 0..20 {
-        for asked in ["red:1", "code:2", "off", "red:3", "code:1"] {
+        for asked in ["red:1", "fec:2", "off", "red:3", "fec:1"] {
             let asked: Redundancy = asked.parse().unwrap();
             world.change(Change::Redundancy(asked)).unwrap();
             world.run(Span::from_micros(211_003));
@@ -120,7 +120,7 @@ fn any(rng: &mut Rng) -> Change {
         1 => Change::Sample(if rng.bool() { SampleFormat::F32 } else { SampleFormat::L24 }),
         2 => Change::Latency(Span::from_micros(rng.i64(45_000..100_000))),
         _ => {
-            let asked = ["off", "red:1", "red:2", "code:1", "code:3"][rng.usize(0..5)];
+            let asked = ["off", "red:1", "red:2", "fec:1", "fec:3"][rng.usize(0..5)];
             Change::Redundancy(asked.parse::<Redundancy>().expect("a known kind"))
         }
     }

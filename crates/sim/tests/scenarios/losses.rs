@@ -261,7 +261,7 @@ fn two_networks_and_a_code_lose_nothing() {
     for (seed, loss) in [(43, Loss::random(0.05)), (44, Loss::bursts(0.2, 3.0))] {
         let heard = by_two_networks(seed, loss, Redundancy::Code(4), 600);
         let told = format!("wired twice, seed {seed}: {heard}");
-        println!("code:4: {} lost, {} repaired", heard.counters.lost, heard.counters.repaired);
+        println!("fec:4: {} lost, {} repaired", heard.counters.lost, heard.counters.repaired);
         assert!(heard.counters.repaired > 1000, "{told}");
         assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{told}");
         assert_eq!((heard.holes.len(), heard.first_wrong), (0, None), "{told}");

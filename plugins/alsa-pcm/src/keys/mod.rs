@@ -20,7 +20,7 @@ use tautline_proto::wire::avtp;
 
 use self::aaf::AafKeys;
 pub(crate) use self::values::Value;
-use self::values::{format, latency, link, number, pacing, span, text};
+use self::values::{format, io_thread, latency, number, pacing, span, text};
 use crate::complaint::Complaint;
 
 /// Keys that are independent of other keys.
@@ -31,7 +31,8 @@ pub(crate) struct PlainKeys {
     pub(crate) channels: Option<Channels>,
     /// Maximum frames per wake-up of the thread that owns the wire.
     pub(crate) period: Frames,
-    pub(crate) link: LinkKind,
+    pub(crate) io_thread: LinkKind,
+    /// Required pacing; `None` is automatic.
     pub(crate) pacing: Option<PacingMode>,
     /// Clock that a recorder follows.
     pub(crate) clock: Option<Address>,
@@ -65,7 +66,7 @@ impl Wish {
 /// latency.
 pub(crate) const PERIODS: (i64, i64) = (16, 8192);
 
-const KEYS: &str = "serve alone, or to, from, latency, ptime, format, rate, channels, period, link, pacing and clock, or of those of \
+const KEYS: &str = "serve alone, or to, from, latency, ptime, format, rate, channels, period, io_thread, pacing and clock, or of those of \
                     type aaf ifname, addr, streamid, prio, mtt, time_uncertainty, frames_per_pdu and ptime_tolerance";
 
 struct Gathered {
@@ -126,7 +127,7 @@ pub(crate) fn read(
             rate: None,
             channels: None,
             period: Frames::new(48),
-            link: LinkKind::Auto,
+            io_thread: LinkKind::Auto,
             pacing: None,
             clock: None,
         },
@@ -187,15 +188,8 @@ impl Gathered {
                 let address = text(key, value, "avtp://eth0/91:E0:F0:00:FE:08")?;
                 self.keys.clock = Some(Address::to_follow(&address)?);
             }
-            "link" => self.keys.link = link(&text(key, value, "auto")?)?,
-            "pacing" => {
-                let word = text(key, value, "auto")?;
-                match link(&word) {
-                    // Former name of `link`; `auto` means the same for both.
-                    Ok(link) => self.keys.link = link,
-                    Err(_) => self.keys.pacing = Some(pacing(&word)?),
-                }
-            }
+            "io_thread" => self.keys.io_thread = io_thread(&text(key, value, "auto")?)?,
+            "pacing" => self.keys.pacing = pacing(&text(key, value, "auto")?)?,
             key if self.aaf.take(key, value)? => {}
             other => return Err(format!("`{other}` is no key of type tautline; use {KEYS}")),
         }

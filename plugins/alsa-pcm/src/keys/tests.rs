@@ -31,7 +31,7 @@ fn a_pcm_is_what_its_keys_say() {
         ("rate", "96000"),
         ("channels", "8"),
         ("period", "32"),
-        ("link", "ringed"),
+        ("io_thread", "yes"),
         ("pacing", "fq"),
     ];
     let wish = read("x", &keys(&all), Direction::Playback).unwrap();
@@ -39,7 +39,7 @@ fn a_pcm_is_what_its_keys_say() {
     assert_eq!((wish.ptime, wish.format), (Span::from_micros(125), SampleFormat::L16));
     assert_eq!(wish.keys.rate.map(Rate::hertz), Some(96_000));
     assert_eq!(wish.keys.channels.map(Channels::count), Some(8));
-    assert_eq!((wish.keys.period, wish.keys.link), (Frames::new(32), LinkKind::Threaded));
+    assert_eq!((wish.keys.period, wish.keys.io_thread), (Frames::new(32), LinkKind::Threaded));
     assert_eq!(wish.keys.pacing, Some(PacingMode::Fq));
     assert_eq!(wish.address.to_string(), "rtp://239.69.1.5:5004");
 }
@@ -65,17 +65,6 @@ fn a_card_that_is_served_has_a_name_and_no_other_key() {
         snapshot!(format!("{pairs:?}"), sentence);
         assert_eq!(complaint.errno, libc::EINVAL);
     }
-}
-
-#[test]
-fn what_link_was_called_at_first_is_still_understood() {
-    let read = |word| {
-        let wish = read("x", &keys(&[("to", "a"), ("pacing", word)]), Direction::Playback);
-        wish.map(|wish| (wish.keys.link, wish.keys.pacing)).unwrap()
-    };
-    assert_eq!(read("ringed"), (LinkKind::Threaded, None));
-    assert_eq!(read("auto"), (LinkKind::Auto, None));
-    assert_eq!(read("etf"), (LinkKind::Auto, Some(PacingMode::Etf)));
 }
 
 #[test]
@@ -221,7 +210,7 @@ fn what_cannot_be_is_answered_with_the_mend() {
         vec![("to", "a"), ("channels", "0")],
         vec![("to", "a"), ("channels", "-2")],
         vec![("to", "a"), ("period", "7")],
-        vec![("to", "a"), ("link", "etf")],
+        vec![("to", "a"), ("io_thread", "etf")],
         vec![("to", "a"), ("pacing", "soon")],
         vec![("to", "a"), ("ifname", "eth0"), ("addr", "1")],
         vec![("to", "a"), ("latency", "5ms"), ("mtt", "2000")],
@@ -229,7 +218,7 @@ fn what_cannot_be_is_answered_with_the_mend() {
         vec![("to", "a"), ("frames_per_pdu", "0")],
         vec![("to", "avtp://eth0/01:02")],
         vec![("to", "avtp+udp://a"), ("latency", "auto")],
-        vec![("to", "a?gain=3dB")],
+        vec![("to", "a?volume=3dB")],
         vec![("ifname", "eth0")],
         vec![("to", "a"), ("mttt", "1")],
         vec![("to", "a"), ("clock", "avtp://e/1:0:0:0:0:1")],

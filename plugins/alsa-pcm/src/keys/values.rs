@@ -73,15 +73,19 @@ pub(super) fn format(text: &str) -> Result<SampleFormat, String> {
         .ok_or_else(|| format!("format \"{text}\" is not carried; use l16, l24, l32 or f32"))
 }
 
-pub(super) fn link(text: &str) -> Result<LinkKind, String> {
+pub(super) fn io_thread(text: &str) -> Result<LinkKind, String> {
     LinkKind::named(text)
-        .ok_or_else(|| format!("link \"{text}\" is unknown; use auto, direct or ringed"))
+        .ok_or_else(|| format!("invalid io_thread \"{text}\": use auto, yes or no"))
 }
 
-pub(super) fn pacing(text: &str) -> Result<PacingMode, String> {
-    PacingMode::named(text).ok_or_else(|| {
+/// `None` is `auto`.
+pub(super) fn pacing(text: &str) -> Result<Option<PacingMode>, String> {
+    if text == "auto" {
+        return Ok(None);
+    }
+    PacingMode::named(text).map(Some).ok_or_else(|| {
         let names = PacingMode::ALL.map(PacingMode::name).join(", ");
-        format!("pacing \"{text}\" is unknown; use auto or one of {names}")
+        format!("invalid pacing \"{text}\": use auto or one of {names}")
     })
 }
 

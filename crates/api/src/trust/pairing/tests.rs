@@ -176,7 +176,7 @@ fn the_code_depends_on_all_that_both_ends_contribute() {
     let usual = || [end(key(1), 2, "desk"), end(key(3), 4, "studio")];
     let of = |[caller, answerer]: [Contribution<'_>; 2]| PairingCode::of(&caller, &answerer);
     let code = of(usual());
-    // Computed with Python's hashlib, from the bytes given in docs/wire.md.
+    // Computed with Python's hashlib, from the bytes given in docs/reference/wire.md.
     assert_eq!(code.to_string(), "836 864");
     let [caller, answerer] = usual();
     assert_ne!(of([answerer, caller]), code);

@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_a_goodbye_moves_to_nobody_who_says_none() {
-        let line = "taut recv --output null: --from rtp://127.0.0.1:5004 --until-bye";
+        let line = "taut recv --output null: --from rtp://127.0.0.1:5004 --exit-on-bye";
         let Ok(Taut { command: Command::Recv(flags) }) = Taut::try_parse_from(line.split(' '))
         else {
             panic!("no command of recv");

@@ -92,7 +92,7 @@ pub(super) fn stream(
     }
     Ok(StreamPlan {
         policy: ReceivePolicyConfig {
-            latency: flags.timing.latency.unwrap_or_default(),
+            latency: flags.latency.unwrap_or_default(),
             loss_target: flags.loss_target,
         },
         sealed: key.profile(),
@@ -102,7 +102,7 @@ pub(super) fn stream(
 
 /// Scheduler of the device's thread, if a wire thread should read below it.
 pub(super) const fn wire_thread(flags: &Recv, from: &Address) -> Option<Scheduler> {
-    match flags.link {
+    match flags.io_thread {
         LinkKind::Threaded => Some(flags.timing.scheduler),
         // TCP has no kernel timestamps, so a thread must read at once instead of once per period.
         LinkKind::Auto if from.is_by_tcp() => Some(flags.timing.scheduler),
@@ -121,13 +121,13 @@ pub(super) fn check_clock(flags: &Recv) -> Result<(), Failure> {
     }
 }
 
-/// AVTP via Ethernet has no goodbye, so `--until-bye` would wait forever.
+/// AVTP via Ethernet has no goodbye, so `--exit-on-bye` would wait forever.
 pub(super) fn check_goodbye(flags: &Recv, from: &Address) -> Result<(), Failure> {
-    if !flags.until_bye || from.form() != WireForm::Avtp(Encapsulation::Ethernet) {
+    if !flags.exit_on_bye || from.form() != WireForm::Avtp(Encapsulation::Ethernet) {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "--until-bye waits for a goodbye, and AVTP by Ethernet, as at {from}, has no goodbye; use --duration, or leave \
+        "--exit-on-bye waits for a goodbye, and AVTP by Ethernet, as at {from}, has no goodbye; use --duration, or leave \
          it out and end with Ctrl-C"
     )))
 }
@@ -175,7 +175,7 @@ pub(super) fn latency(
     format: &StreamFormat,
     device: &Settings,
 ) -> Result<Span, Failure> {
-    let rule = flags.timing.latency.unwrap_or_default();
+    let rule = flags.latency.unwrap_or_default();
     lay::kept(rule, promised, format, device).map_err(|short| {
         Failure::usage(format!(
             "--latency {} is less than packets of {} and {} take; use \

@@ -6,7 +6,6 @@ use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::sockets;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::udp::{UdpOptions, check_destinations};
-use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::Coding;
 use tautline_proto::units::Channels;
 use tautline_proto::wire::WireForm;
@@ -51,13 +50,7 @@ impl SendLines {
             "latency" if rest.is_empty() => {
                 Err("latency wants a time; write latency 8ms or latency auto".into())
             }
-            "latency" => match latency(rest)? {
-                LatencyRule::Auto { most: Some(_) } => Err(
-                    "auto with an end is for who receives; write latency auto, and start taut send with --latency-limit"
-                        .into(),
-                ),
-                rule => Ok(SendChange::Latency(rule)),
-            },
+            "latency" => Ok(SendChange::Latency(latency(rest)?)),
             "ptime" => Ok(SendChange::Ptime(span(rest)?)),
             "format" => self.coding(rest).map(SendChange::Format),
             "redundancy" => Ok(SendChange::Redundancy(parse(rest)?)),

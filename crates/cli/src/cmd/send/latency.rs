@@ -49,7 +49,7 @@ pub(super) fn latency(
     let to_group = file_to.is_some_and(|to| to.iter().any(is_group));
     let usual = if to_group { usual.max(GROUP_LATENCY) } else { usual };
     let least = format.packing_age(device.period);
-    lay::promised(flags.timing.latency.unwrap_or_default(), usual, least).map_err(|short| {
+    lay::promised(flags.latency.unwrap_or_default(), usual, least).map_err(|short| {
         let (latency, least) = (short.asked, short.least);
         Failure::usage(format!(
             "--latency {latency} is less than the {least} that packets of {} take at a period of \

@@ -110,7 +110,7 @@ impl Lab {
 
     /// A receiver that listens, plays to this device and ends with its sender.
     pub(crate) fn recv_to(&self, output: &str, options: &str) -> Running {
-        self.listen(output, &format!("--until-bye {options}"))
+        self.listen(output, &format!("--exit-on-bye {options}"))
     }
 
     /// A receiver that goes on until it is told to end: of a sender that falls silent for long it

@@ -26,7 +26,7 @@ use program::{Running, taut, words};
 /// Rings and a latency that outlast a host that freezes for a tenth of a second: for what must be
 /// whole whenever it comes.
 pub(crate) const PATIENT: [&str; 7] =
-    ["--period", "240", "--periods", "32", "--latency", "400ms", "--no-witness"];
+    ["--period", "240", "--periods", "32", "--latency", "400ms", "--no-stall-monitor"];
 
 /// A folder of a test's own, gone with it.
 pub(crate) struct Folder(TempDir);

@@ -70,7 +70,7 @@ mod exclusive {
         );
             let Some(desktop) = Desktop::with_modules(&source) else { return };
             let sent = noise(&desktop, 4000);
-            let to = format!("rtp://127.0.0.1:{port} --format l24 --no-stamps");
+            let to = format!("rtp://127.0.0.1:{port} --format l24 --no-header-extensions");
             let describe =
                 format!("send --input file:sent.wav --to {to} --sdp stream.sdp --duration 1ms");
             desktop.taut(&describe).run().well();

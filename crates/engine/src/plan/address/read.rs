@@ -102,7 +102,7 @@ fn unknown_to_ethernet(key: &str, end: AddressRole) -> Option<&'static str> {
     match (key, end) {
         ("streamid", _)
         | ("prio", AddressRole::To)
-        | ("gain" | "senders" | "tolerance", AddressRole::From) => None,
+        | ("volume" | "senders" | "tolerance", AddressRole::From) => None,
         (_, AddressRole::To) => Some("streamid or prio"),
         (_, AddressRole::From) => Some("streamid, tolerance, gain or senders"),
     }
@@ -294,7 +294,7 @@ impl Address {
         if let (Target::Ethernet(_), Some(known)) = (&self.place, unknown_to_ethernet(key, end)) {
             return Err(format!("`{key}` is nothing that frames of Ethernet go by; use {known}"));
         }
-        if let (Target::Tcp { .. }, false) = (&self.place, key == "gain") {
+        if let (Target::Tcp { .. }, false) = (&self.place, key == "volume") {
             return Err(format!(
                 "`{key}` is nothing that a connection goes by; leave it out of {}",
                 self.text
@@ -338,8 +338,8 @@ impl Address {
                 self.sources.sort_unstable();
                 self.sources.dedup();
             }
-            ("gain", AddressRole::From) => {
-                self.gain = value.parse().map_err(|_| unusable("gain such as -6dB"))?;
+            ("volume", AddressRole::From) => {
+                self.gain = value.parse().map_err(|_| unusable("volume such as -6dB"))?;
             }
             ("senders", AddressRole::From) => {
                 self.senders = Some(match (value, value.parse()) {
@@ -364,10 +364,11 @@ impl Address {
                             iface, ttl or loop"
                     .into());
             }
-            ("gain", AddressRole::To) => {
-                return Err("`gain` is for --from, where it is that of one stream in a mix; use \
-                            --volume for what is sent"
-                    .into());
+            ("volume", AddressRole::To) => {
+                return Err(
+                    "`volume` is for --from, where it sets one stream of a mix; use --volume"
+                        .into(),
+                );
             }
             ("senders", AddressRole::To) => {
                 return Err(
@@ -443,7 +444,7 @@ mod tests {
         for text in [
             "rtp://127.0.0.1:5004?loop=no",
             "rtp://127.0.0.1:5004?source=127.0.0.1",
-            "rtp://127.0.0.1:5004?gain=-6dB",
+            "rtp://127.0.0.1:5004?volume=-6dB",
             "rtp://127.0.0.1:5004?iface=",
             "avtp+upd://10.77.0.2",
             "ethernet://eth0",
@@ -498,7 +499,7 @@ mod tests {
             let why = Address::to_hear(&format!("{group}?{key}")).expect_err(key);
             snapshot!(why);
         }
-        assert!(Address::to_hear(&format!("{group}?gain=-6dB&senders=2")).is_ok());
+        assert!(Address::to_hear(&format!("{group}?volume=-6dB&senders=2")).is_ok());
         assert!(Address::to_send_to("avtp+udp://10.0.0.9:17220?iface=eth1").is_ok());
     }
 }

@@ -340,7 +340,7 @@ fn a_tail_is_seen_in_the_seconds_that_lost_something() {
 fn streams_that_count_freezes_are_compared_by_all_they_have() {
     let [mut first, mut second] = pair(|one| one.wire_us = [150.0, 150.0]);
     for report in [&mut first, &mut second] {
-        report["experiment"] = json!("least");
+        report["experiment"] = json!("min-latency");
         report["rows"][0]["freezes"] = json!(0);
     }
     let there = compared(&first, &second);

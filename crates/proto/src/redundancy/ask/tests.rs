@@ -29,10 +29,10 @@ fn within(millis: i64) -> Bounds {
 
 #[test]
 fn what_is_asked_for_is_read_as_it_is_written() {
-    for text in ["off", "red:1", "red:24", "code:3", "auto"] {
+    for text in ["off", "red:1", "red:24", "fec:3", "auto"] {
         assert_eq!(text.parse::<Redundancy>().map(|asked| asked.to_string()), Ok(text.to_owned()));
     }
-    for text in ["", "red", "red:", "red:0", "code:25", "code:x", "on", "AUTO", "red:-1"] {
+    for text in ["", "red", "red:", "red:0", "fec:25", "fec:x", "on", "AUTO", "red:-1"] {
         let told = text.parse::<Redundancy>().map_err(|error| error.to_string());
         assert!(told.is_err_and(|told| told.contains("write off")), "{text}");
     }

@@ -1,0 +1,326 @@
+//! Delay between two taps of one sound: two channels of a recording, the second later than the
+//! first.
+//!
+//! Any sound works; it needs no marks. The recording is cut into windows. In each window,
+//! correlation (`correlation`) finds the delay to a frame. For periodic sound, the onset or
+//! envelope does (`periodic`). The phase of the cross spectrum (`fitting`) refines it to a fraction
+//! of a frame, with an uncertainty. A window without a clear delay is void and gives the reason.
+//! Across windows the delay drifts, and steps where frames were dropped or inserted between the
+//! taps (`series`).
+//!
+//! This module does no I/O. Every time is a frame of the first tap in the recording. A delay is how
+//! much later the second tap has the same sound; negative if earlier.
+
+mod correlation;
+mod fitting;
+mod messages;
+mod periodic;
+mod series;
+#[cfg(test)]
+mod tests;
+
+use core::cmp::Ordering;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use tautline_audio::{DeviceSpec, SoftwareSpec};
+use tautline_compare::Sound;
+use tautline_proto::device::Direction;
+use tautline_proto::time::{FineFrames, Frames, Span};
+use tautline_proto::units::{Channels, Ppm, Rate};
+use tautline_ui::failure::Failure;
+use tautline_ui::read_sound;
+use tautline_ui::readers::{device, span};
+
+use crate::answer::{Answer, Reporting, check_room};
+use crate::devices::{DevicePace, at_ports, open_measured};
+use crate::recording::{DeviceRecording, RecordOptions, record};
+use crate::report::LabReport;
+pub use messages::QUESTION;
+
+const HELP: &str = r#"How much later the second tap has the sound than the first: two channels of one
+recording, such as what goes into a box and what comes out of it:
+  taut lab align recording.wav
+  # The third channel against the first, up to a quarter of a second apart:
+  taut lab align recording.wav --channels 1,3 --most 250ms --report json
+  # Two files that begin at one instant, the first channel of each:
+  taut lab align before.wav --second after.wav
+  # Two channels of a card, as they are for ten seconds, as a page:
+  taut lab align --device alsa:hw:0 --channels 1,2 --duration 10s \
+      --report-file between.html
+
+Each window gives one delay, by cross-correlation and then by the phase of the
+cross spectrum, to a part of a frame. The second number is how far that may be
+from the truth, at 95 %. Drift is how the delay grows; steps are frames that
+were put in or dropped between the taps, with the frame of the first tap.
+
+Periodic sound, such as a sine, has a delay if both taps have its onset, its
+ending or an envelope; windows within it take the delay of the nearest window
+that has one of these (carried_windows), and a step between them is known modulo
+the period. Without any the delay is ambiguous modulo the period: no delay is
+given, but the period and the possible delay nearest to 0.
+
+A window without a delay is void, and each reason is a row: a tap is silent;
+both have nothing in common (unlike); several delays are as good (ambiguous,
+with up to eight of them), as of an echo or a tone; the best is at the end of
+--most; the recording ends before the second tap has it; the delay steps within
+it. What both taps share, such as the converter of one card, is not seen.
+
+Exit status: 0 if a delay was found, 1 if in no window, 2 wrong usage."#;
+
+/// `taut lab align`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct AlignFlags {
+    /// A WAV or FLAC with both taps, or with the first
+    #[arg(required_unless_present = "device")]
+    recording: Option<PathBuf>,
+    /// Another with the second tap, begun at the same instant
+    #[arg(long, value_name = "FILE")]
+    second: Option<PathBuf>,
+    /// A device that is recorded instead, with both taps
+    #[arg(long, value_name = "DEVICE", value_parser = device(),
+          conflicts_with_all = ["recording", "second"], help_heading = "Devices")]
+    device: Option<DeviceSpec>,
+    /// How much of it; Ctrl-C ends it sooner
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span,
+          help_heading = "Devices")]
+    duration: Span,
+    /// Channels of the first and the second tap, counted from 1 [default: 1,2; of two files 1,1]
+    #[arg(long, value_name = "N,N", value_parser = two_channels)]
+    channels: Option<[usize; 2]>,
+    /// The longest delay that is looked for, either way [default: 100ms, or the recording]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    most: Option<Span>,
+    /// Sound for one delay; more of it makes each more certain
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = span)]
+    window: Span,
+    #[command(flatten)]
+    pace: DevicePace,
+    #[command(flatten)]
+    reporting: Reporting,
+}
+
+fn two_channels(text: &str) -> Result<[usize; 2], String> {
+    let channel =
+        |text: &str| text.trim().parse().ok().filter(|channel| (1..=64).contains(channel));
+    let two =
+        text.split_once(',').and_then(|(first, second)| Some([channel(first)?, channel(second)?]));
+    two.ok_or_else(|| format!("`{text}` are no two channels; write 1,2, counted from 1"))
+}
+
+pub(crate) fn run(flags: &AlignFlags) -> Result<(), Failure> {
+    let answer = match flags.recording {
+        Some(_) => Answer::of_file(&flags.reporting)?,
+        None => Answer::open(&flags.reporting)?,
+    };
+    let report = match (&flags.recording, &flags.device) {
+        (Some(recording), _) => of_files(flags, recording)?,
+        (None, Some(device)) => of_device(flags, device, &answer)?,
+        (None, None) => return Err(Failure::usage("name a recording, or a card with --device")),
+    };
+    answer.give(report)
+}
+
+fn of_files(flags: &AlignFlags, recording: &Path) -> Result<LabReport, Failure> {
+    let other = flags.second.as_deref();
+    let channels = flags.channels.unwrap_or(if other.is_some() { [1, 1] } else { [1, 2] });
+    let sound = read_sound(recording)?;
+    let second = other.map(|path| Ok::<_, Failure>((path, read_sound(path)?))).transpose()?;
+    let second = second.as_ref().map_or((recording, &sound), |(path, sound)| (*path, sound));
+    if sound.rate != second.1.rate {
+        return Err(Failure::usage(format!(
+            "{} has {} and {} {}, and no delay is the same in both; convert one, such as by sox",
+            recording.display(),
+            sound.rate,
+            second.0.display(),
+            second.1.rate
+        )));
+    }
+    let first = tap(recording, &sound, channels[0])?;
+    let second = tap(second.0, second.1, channels[1])?;
+    taps(flags, sound.rate, [first, second], channels)
+}
+
+/// Report of the delays between two taps, with a note if the window length was changed.
+fn taps(
+    flags: &AlignFlags,
+    rate: Rate,
+    [first, second]: [&[f32]; 2],
+    channels: [usize; 2],
+) -> Result<LabReport, Failure> {
+    let shorter = rate.span_of(Frames::from_len(first.len().min(second.len())));
+    if let Some(most) = flags.most.filter(|most| *most > shorter) {
+        return Err(Failure::usage(format!(
+            "no delay of {most} can be found in {shorter} of sound; give a smaller --most, or more sound"
+        )));
+    }
+    let most = flags.most.unwrap_or(Span::from_millis(100));
+    let [window, most] = [flags.window, most].map(|span| rate.frames_within(span));
+    let found = between(first, second, &BetweenOptions { rate, window, most });
+    let mut report = found.report(&name(channels));
+    let why = match found.window.cmp(&window) {
+        Ordering::Less => "there is no more sound",
+        Ordering::Equal => return Ok(report),
+        Ordering::Greater => "64 frames are the least",
+    };
+    let taken = rate.span_of(found.window);
+    report.notes.push(format!("a window is {taken} and not {}, as {why}", flags.window));
+    Ok(report)
+}
+
+fn of_device(flags: &AlignFlags, spec: &DeviceSpec, answer: &Answer) -> Result<LabReport, Failure> {
+    if matches!(spec, DeviceSpec::Software(SoftwareSpec::Standard(_))) {
+        return Err(Failure::usage(
+            "file:- has no clock of its own; name a device, or a recording without --device",
+        ));
+    }
+    let channels = flags.channels.unwrap_or([1, 2]);
+    let most = channels[0].max(channels[1]) as u32;
+    let count = Channels::new(most).map_err(|error| Failure::usage(error.to_string()))?;
+    let opened = open_measured(spec, Direction::Capture, flags.pace.settings(count))?;
+    let frames = opened.device.settings().rate.frames_within(flags.duration);
+    check_room(frames.as_len())?;
+    answer.tell(&format!("recording {spec} for {}", flags.duration));
+    let options = RecordOptions {
+        channels: channels.map(|channel| channel - 1).into(),
+        frames,
+        scheduler: flags.pace.scheduler,
+    };
+    let DeviceRecording { sound, notes, .. } =
+        record(opened.device, &options, &answer.stop, |taken| {
+            answer.tell(&format!("{taken} of {}", flags.duration));
+        })?;
+    let [first, second] = [0, 1].map(|tap| &*sound.channels[tap]);
+    let mut report = taps(flags, sound.rate, [first, second], channels)?;
+    report.notes.extend(at_ports(spec).into_iter().chain(notes).chain(opened.notes.take()));
+    Ok(report)
+}
+
+fn tap<'a>(path: &Path, sound: &'a Sound, channel: usize) -> Result<&'a [f32], Failure> {
+    sound.channels.get(channel - 1).map(Vec::as_slice).ok_or_else(|| {
+        Failure::usage(format!(
+            "{} has no channel {channel}, only {}; say which are the taps by --channels 1,2, or \
+             which file has the second by --second",
+            path.display(),
+            sound.channels.len()
+        ))
+    })
+}
+
+fn name([first, second]: [usize; 2]) -> String {
+    format!("channel {first} to {second}")
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BetweenOptions {
+    pub rate: Rate,
+    /// Frames per delay; a shorter recording is one window.
+    pub window: Frames,
+    pub most: Frames,
+}
+
+impl BetweenOptions {
+    /// One delay per half second, of 100 ms at most.
+    pub fn new(rate: Rate) -> Self {
+        let [window, most] = [500, 100].map(|millis| rate.frames_within(Span::from_millis(millis)));
+        Self { rate, window, most }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct TapDelays {
+    pub rate: Rate,
+    pub window: Frames,
+    pub windows: Vec<TapWindow>,
+    /// Sudden changes of the delay, by rising frame.
+    pub steps: Vec<DelayStep>,
+    pub drift: Option<DelayDrift>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct TapWindow {
+    /// Frame of the first tap in the middle of the window, to which the delay applies.
+    pub at: Frames,
+    pub delay: Result<TapDelay, Void>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TapDelay {
+    /// How much later the second tap has the sound.
+    pub delay: FineFrames,
+    pub uncertainty: FineFrames,
+    pub drift: DelayDrift,
+    /// Distance to the next best delay in dB: at least 3, or less if the sound is periodic.
+    pub confidence_db: f64,
+    /// Gain of the second tap relative to the first; negative if the polarity is inverted.
+    pub gain: f64,
+    /// The period, if the delay is carried over from another window: it may be wrong by whole
+    /// periods.
+    pub modulo: Option<FineFrames>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DelayDrift {
+    /// Delay per recorded frame; positive if it grows.
+    pub ppm: Ppm,
+    /// 95 % bound, in either direction.
+    pub uncertainty: Ppm,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Void {
+    /// This tap is below −100 dBFS in the window.
+    Silent(Tap),
+    /// No correlation stands out in the searched range.
+    Unlike,
+    Ambiguous {
+        /// Possible delays, the best first; for periodic sound, the nearest to 0 first.
+        delays: Vec<FineFrames>,
+        /// Period of the sound, if it is periodic and no onset or envelope proves a delay.
+        period: Option<FineFrames>,
+    },
+    /// The best delay is at the end of the searched range; a better one may lie beyond.
+    EndOfRange,
+    /// The matching sound of the second tap lies before its beginning or after its end.
+    PastEnd,
+    Stepped,
+    /// The fit of delay and drift does not converge.
+    Unsettled,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tap {
+    First,
+    Second,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DelayStep {
+    /// First frame of the first tap that has the new delay or is missing.
+    pub at: Frames,
+    /// Increase of the delay from there on: positive if frames were inserted in the second tap.
+    pub by: FineFrames,
+    /// The period, if the step may be wrong by whole periods.
+    pub modulo: Option<FineFrames>,
+}
+
+impl TapDelays {
+    /// Windows that have a delay, with the frame in the middle of each.
+    pub fn found(&self) -> impl Iterator<Item = (Frames, &TapDelay)> {
+        self.windows.iter().filter_map(|window| Some((window.at, window.delay.as_ref().ok()?)))
+    }
+}
+
+pub fn between(first: &[f32], second: &[f32], options: &BetweenOptions) -> TapDelays {
+    series::TapSeries::of(first, second, options).told()
+}
+
+/// Frames, rounded to 2⁻³² frame.
+fn fine(frames: f64) -> FineFrames {
+    FineFrames::from_parts((frames * FineFrames::ONE as f64).round() as i64)
+}
+
+fn ppm(drift: f64) -> Ppm {
+    Ppm::from_f64(drift * 1e6)
+}

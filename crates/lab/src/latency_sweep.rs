@@ -1,0 +1,116 @@
+//! Compares measured and configured latency, from comfortable latencies down to the lowest.
+//!
+//! The ten tests of table 2.1 of the thesis of 2020 on a networked audio pipeline, and lower ones.
+//! Its jitter-buffer column is not an option here: the part of the link offset that blocks and
+//! devices leave is for the network, and is reported as such.
+
+mod rungs;
+
+use clap::Args;
+use tautline_proto::time::Span;
+use tautline_ui::failure::Failure;
+
+use crate::loadgen::{BusyHost, Noise, TcpRate};
+use crate::report::ReportRow;
+use crate::runner::{BusyFlags, StreamFlags, counted_down, line};
+pub use rungs::{RUNGS, Rung};
+
+const HELP: &str = r#"Examples:
+  # On this machine alone, the ten latencies of the thesis and four below:
+  taut lab latency-sweep
+  # To another machine, by ssh without a password, with a page at the end:
+  taut lab latency-sweep --with ssh:studio --report-file ladder.html
+  # One rung, between two namespaces of one machine:
+  taut lab latency-sweep --rung "test 10" --with netns:far --duration 60s
+  # The same while the network carries what the thesis's did, and without what
+  # somebody handles of it:
+  taut lab latency-sweep --rung "test 10" --with ssh:studio --noise silent \
+      --noise noisy --noise unhandled
+  # While every core of the receiver's host is kept busy:
+  taut lab latency-sweep --rung "1 ms" --load spin
+
+Each row is `taut send` and `taut recv` as anybody runs them: capture to DAC by
+the sound itself, packet by packet. The latency configured includes the period
+that the thesis had on top. What was missed is told with the share that it may
+be in the long run, with 95 % confidence. A row is void where the clocks of two
+hosts are known no better than --max-uncertainty, or one was set meanwhile."#;
+
+/// `taut lab latency-sweep`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct LatencySweepFlags {
+    /// Only this one, such as `test 10`; any number of times
+    #[arg(long, value_name = "NAME", value_parser = rung, help_heading = "Run")]
+    rung: Vec<Rung>,
+    /// What else the network carries: silent, noisy (multicast that nobody handles, and small packets that
+    /// a program reads) or unhandled (the multicast alone); once for each
+    #[arg(long, value_name = "NOISE", default_value = "silent", help_heading = "Network")]
+    noise: Vec<Noise>,
+    /// What TCP carries on top of noise: a rate such as 100Mbit, or full [default: nothing]
+    #[arg(long, value_name = "RATE", help_heading = "Network")]
+    tcp_rate: Option<TcpRate>,
+    #[command(flatten)]
+    busy: BusyFlags,
+    #[command(flatten)]
+    streams: StreamFlags,
+}
+
+fn rung(text: &str) -> Result<Rung, String> {
+    let found = RUNGS.into_iter().find(|rung| rung.name == text);
+    found.ok_or_else(|| {
+        let names = RUNGS.map(|rung| format!("`{}` ({})", rung.name, rung.latency)).join(", ");
+        format!("`{text}` is no rung; there are {names}")
+    })
+}
+
+pub(crate) fn run(flags: &LatencySweepFlags) -> Result<(), Failure> {
+    let rungs = if flags.rung.is_empty() { &RUNGS[..] } else { &flags.rung };
+    let noises: Vec<_> = flags.noise.iter().map(|noise| noise.and_tcp(flags.tcp_rate)).collect();
+    let (plan, load) = (flags.streams.plan(), flags.busy.load.as_ref());
+    let words = counted_down(rungs.len() * noises.len(), line);
+    flags.streams.run("latency-sweep", words, |ends, cases, _| {
+        for (rung, noise) in
+            rungs.iter().flat_map(|rung| noises.iter().map(move |noise| (rung, *noise)))
+        {
+            let name = match noise {
+                Noise::SILENT => rung.to_string(),
+                noise => format!("{rung}, {noise}"),
+            };
+            let name = BusyHost::named(load, name);
+            cases.run(&name, ends, |ends| {
+                let plan = rung.plan(&plan);
+                let (outcome, beside) =
+                    BusyHost::around_if(load, ends, &plan, |ends| noise.around(ends, &plan))?;
+                let mut row = judged(outcome.row(&name), rung, plan.rate);
+                // The published values had only network load.
+                row.published = load.map_or_else(|| rung.published(noise), |_| Vec::new());
+                beside.tell(&mut row);
+                Ok(row)
+            });
+        }
+        cases.note(REST);
+    })
+}
+
+const REST: &str = "measured less configured is within a frame if it is no more than a frame and what the median is \
+                    unsure by, early or late";
+
+fn judged(mut row: ReportRow, rung: &Rung, rate: u32) -> ReportRow {
+    row.add("period_ns", "period", rung.period.as_nanos());
+    row.add("ptime_ns", "ptime", rung.ptime.as_nanos());
+    row.add("left_for_network_ns", "for the network", rung.left_for_network().as_nanos());
+    tell_rest(&mut row, rate);
+    row
+}
+
+/// Adds measured minus configured latency, and whether it is within a frame plus the uncertainty.
+pub(crate) fn tell_rest(row: &mut ReportRow, rate: u32) {
+    let middle = row.measured.as_ref().and_then(|measured| measured.p50_ns);
+    if let (Some(middle), Some(configured)) = (middle, row.configured) {
+        let rest = middle - configured.as_nanos();
+        let frame = 1_000_000_000 / i64::from(rate.max(1));
+        let most = frame + row.uncertainty.map_or(0, Span::as_nanos);
+        row.add("rest_ns", "measured less configured", rest);
+        row.add("within_a_frame", "within a frame", rest.abs() <= most);
+    }
+}

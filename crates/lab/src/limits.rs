@@ -1,0 +1,230 @@
+//! A stream whose receiver has limited resources: a share of one processor, a share contested by
+//! another program, or memory that the kernel reclaims; each via a control group of its own.
+//!
+//! A group's quota (sched-bwc) limits only ordinary threads; FIFO and RR threads are exempt, or
+//! have a real-time share of the group. So each limit is measured twice, and each row includes the
+//! actual scheduler and CPU share.
+
+use core::str::FromStr;
+
+use clap::Args;
+use serde_json::Value;
+use tautline_proto::time::Span;
+use tautline_ui::failure::Failure;
+
+use crate::hosts::{ChildLimits, HostError};
+use crate::loadgen::{Burden, BurdenSide, RunningBurdens, among};
+use crate::report::ReportRow;
+use crate::runner::{StreamFlags, counted_down, line};
+use crate::streams::{LabStream, StreamEnds, StreamOutcome};
+
+const HELP: &str = r#"Examples:
+  # On this machine, as root:
+  taut lab limits
+  # Of another machine, for a minute each, without real time:
+  taut lab limits --with ssh:root@studio --scheduler other --duration 60s
+  # With half a processor, alone and beside a program that wants it too:
+  taut lab limits --only 50% --only shared
+
+The receiver is put into a control group that has 100 (no cap), 50, 20 and 10 %
+of one processor; 50 % that a spinning thread beside it wants too; 64 MiB beside
+a program that writes 128. A quota caps ordinary threads; those of FIFO and RR
+only where groups have real-time shares, so each cap is measured with real time
+and without, unless --scheduler asks for one. A row says which ran and how much
+of the processor it got; one that cannot be made is void and says why."#;
+
+/// `taut lab limits`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct LimitsFlags {
+    /// Only this: 100%, 50%, 20%, 10%, shared or memory; any number of times
+    #[arg(long, value_name = "SHARE", help_heading = "Run")]
+    only: Vec<ResourceLimit>,
+    #[command(flatten)]
+    streams: StreamFlags,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResourceLimit {
+    /// Percent of one processor for itself; 100 is no limit.
+    Cpu(u32),
+    /// The same, with a competing program that takes all it can get.
+    Shared(u32),
+    /// Bytes of memory, with a competing program that keeps writing twice as many.
+    Memory(u64),
+}
+
+pub const RESOURCE_LIMITS: [ResourceLimit; 6] = [
+    ResourceLimit::Cpu(100),
+    ResourceLimit::Cpu(50),
+    ResourceLimit::Cpu(20),
+    ResourceLimit::Cpu(10),
+    ResourceLimit::Shared(50),
+    ResourceLimit::Memory(64 << 20),
+];
+
+pub const NAMES: [&str; 6] = ["100%", "50%", "20%", "10%", "shared", "memory"];
+
+impl FromStr for ResourceLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut all = NAMES.iter().zip(RESOURCE_LIMITS);
+        let found = all.find(|(name, _)| **name == text).map(|(_, hunger)| hunger);
+        found.ok_or_else(|| {
+            format!("`{text}` is no share of a machine; there are {}", NAMES.join(", "))
+        })
+    }
+}
+
+/// As requested, and as an ordinary program.
+const SCHEDULERS: [Option<&str>; 2] = [None, Some("other")];
+
+#[derive(Debug, Clone)]
+pub struct StarvedStep {
+    hunger: ResourceLimit,
+    scheduler: Option<String>,
+}
+
+/// Each limit with the given scheduler, or with real time and without.
+pub fn steps(hungers: &[ResourceLimit], scheduler: Option<&str>) -> Vec<StarvedStep> {
+    let schedulers = match scheduler {
+        Some(scheduler) => vec![Some(scheduler)],
+        None => SCHEDULERS.to_vec(),
+    };
+    let each = |hunger: &ResourceLimit| {
+        let hunger = *hunger;
+        let all = schedulers.iter();
+        all.map(move |scheduler| StarvedStep { hunger, scheduler: scheduler.map(str::to_owned) })
+    };
+    hungers.iter().flat_map(each).collect()
+}
+
+impl StarvedStep {
+    fn name(&self) -> String {
+        let scheduler = self.scheduler.as_deref().unwrap_or("real time");
+        match self.hunger {
+            ResourceLimit::Cpu(100) => format!("no cap, {scheduler}"),
+            ResourceLimit::Cpu(percent) => format!("{percent} %, {scheduler}"),
+            ResourceLimit::Shared(percent) => format!("{percent} %, shared, {scheduler}"),
+            ResourceLimit::Memory(bytes) => format!("{} MiB, shared, {scheduler}", bytes >> 20),
+        }
+    }
+
+    fn limits(&self) -> ChildLimits {
+        match self.hunger {
+            ResourceLimit::Cpu(percent) | ResourceLimit::Shared(percent) => {
+                ChildLimits { cpu_percent: Some(percent), ..ChildLimits::default() }
+            }
+            // Without a cap, but counted like the others.
+            ResourceLimit::Memory(bytes) => {
+                ChildLimits { cpu_percent: Some(100), memory_high: Some(bytes), beside: None }
+            }
+        }
+    }
+
+    fn burden(&self) -> Option<Burden> {
+        match self.hunger {
+            ResourceLimit::Cpu(_) => None,
+            ResourceLimit::Shared(_) => Some(Burden::Cpu { threads: 1 }),
+            ResourceLimit::Memory(bytes) => Some(Burden::Memory { bytes: bytes * 2 }),
+        }
+    }
+}
+
+pub(crate) fn run(flags: &LimitsFlags) -> Result<(), Failure> {
+    let plan = flags.streams.plan();
+    let hungers = if flags.only.is_empty() { &RESOURCE_LIMITS[..] } else { &flags.only };
+    let steps = steps(hungers, plan.schedulers[1].as_deref());
+    flags.streams.run("limits", counted_down(steps.len(), line), |ends, cases, _| {
+        cases.note(NOTE);
+        for step in &steps {
+            let name = step.name();
+            let schedulers = match &step.scheduler {
+                Some(scheduler) => [0, 1].map(|_| Some(scheduler.clone())),
+                None => plan.schedulers.clone(),
+            };
+            let plan = LabStream { schedulers, ..plan.clone() };
+            let mut refused = None;
+            cases.run(&name, ends, |ends| {
+                let outcome = starved(ends, step, &plan)?;
+                refused = outcome.heard.host.refused.priority.clone();
+                Ok(told(outcome.row(&name), &outcome))
+            });
+            if let Some(why) = refused {
+                cases.note(format!("{name}: {why}"));
+            }
+        }
+    })
+}
+
+const NOTE: &str = "a quota is of each tenth of a second: what a group used up, it has again in the next; it \
+                    binds ordinary threads, and real-time ones only where groups have real-time shares";
+
+fn starved(
+    ends: &mut StreamEnds,
+    step: &StarvedStep,
+    plan: &LabStream,
+) -> Result<StreamOutcome, HostError> {
+    let limits = step.limits();
+    let Some(burden) = step.burden() else {
+        return ends.run(&LabStream { limits: Some(limits), ..plan.clone() });
+    };
+    let start = |running: &mut RunningBurdens, ends: &mut StreamEnds| {
+        running.start(ends, BurdenSide::Receiver, &burden, Some(limits))
+    };
+    let (outcome, _) = among(ends, plan, start, |ends, beside| {
+        let with = ChildLimits { beside: Some(beside), ..ChildLimits::default() };
+        ends.run(&LabStream { limits: Some(with), ..plan.clone() })
+    })?;
+    Ok(outcome)
+}
+
+fn told(mut row: ReportRow, outcome: &StreamOutcome) -> ReportRow {
+    // Usage while packets counted.
+    let Some(used) = outcome.used[1] else { return row };
+    row.add("receiver_cpu_percent", "its processor, %", used.percent(used.cpu));
+    if let Some(group) = used.group {
+        if let Some(nanos) = group.cpu_ns {
+            let cpu = Span::from_nanos(nanos as i64);
+            row.add("group_cpu_percent", "its group's, %", used.percent(cpu));
+        }
+        let throttled = group.throttled as f64 * 100.0 / group.periods.max(1) as f64;
+        row.add("throttled_percent", "throttled, % of periods", throttled);
+        row.add("throttled_ns", "throttled for", Value::from(group.throttled_ns));
+        if let Some(above) = group.above_high {
+            row.add("above_memory_limit", "above its memory, times", above);
+        }
+    }
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_hunger_is_felt_with_real_time_and_without_unless_one_is_asked_for() {
+        let names: Vec<String> =
+            steps(&RESOURCE_LIMITS, None).iter().map(StarvedStep::name).collect();
+        assert_eq!(names.len(), 2 * RESOURCE_LIMITS.len());
+        assert_eq!(names[..3], ["no cap, real time", "no cap, other", "50 %, real time"]);
+        let asked: Vec<String> =
+            steps(&RESOURCE_LIMITS, Some("rr:5")).iter().map(StarvedStep::name).collect();
+        assert_eq!(asked.len(), RESOURCE_LIMITS.len());
+        assert_eq!(asked[5], "64 MiB, shared, rr:5");
+        assert_eq!("shared".parse(), Ok(ResourceLimit::Shared(50)));
+        assert!("5%".parse::<ResourceLimit>().unwrap_err().contains("100%, 50%"));
+    }
+
+    #[test]
+    fn what_shares_a_group_wants_more_than_the_group_has() {
+        for step in steps(&RESOURCE_LIMITS, None) {
+            if let (Some(high), Some(Burden::Memory { bytes })) =
+                (step.limits().memory_high, step.burden())
+            {
+                assert!(bytes > high);
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Loads running at the hosts of a stream during a measurement.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tautline_io::udp::any;
+use tautline_proto::time::Span;
+
+use super::{Burden, BurdenReport};
+use crate::hosts::{ChildEnded, ChildLimits, ChildState, HostError, LabHost};
+use crate::streams::{LabStream, StreamEnds, TRIES};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BurdenSide {
+    Sender,
+    Receiver,
+}
+
+/// Running loads in start order: readers before senders.
+pub(crate) struct RunningBurdens {
+    children: Vec<(BurdenSide, u32, &'static str)>,
+    /// Time limit if they are not ended, such as after an agent was killed.
+    longest: Span,
+}
+
+/// Time after the stream at which loads end by themselves.
+const BEYOND: Span = Span::from_secs(60);
+/// A load that cannot run, or a sink whose port is taken, has ended by then.
+const BOUND: Duration = Duration::from_millis(300);
+const WRITING: Duration = Duration::from_secs(10);
+
+/// Runs a measurement with the loads started before it, and returns their reports too. A load that
+/// ended early would make a quiet row look loaded, so it is an error.
+pub(crate) fn among<S, T>(
+    ends: &mut StreamEnds,
+    plan: &LabStream,
+    start: impl FnOnce(&mut RunningBurdens, &mut StreamEnds) -> Result<S, HostError>,
+    run: impl FnOnce(&mut StreamEnds, S) -> Result<T, HostError>,
+) -> Result<(T, Vec<BurdenReport>), HostError> {
+    let mut running =
+        RunningBurdens { children: Vec::new(), longest: plan.settle + plan.duration + BEYOND };
+    let done = start(&mut running, ends).and_then(|started| run(ends, started));
+    // On errors too, all loads must be ended.
+    let reports = running.end(ends);
+    Ok((done?, reports?))
+}
+
+impl BurdenSide {
+    fn of(self, ends: &mut StreamEnds) -> &mut LabHost {
+        match self {
+            Self::Sender => &mut ends.sender,
+            Self::Receiver => &mut ends.receiver,
+        }
+    }
+}
+
+impl RunningBurdens {
+    pub(crate) fn start(
+        &mut self,
+        ends: &mut StreamEnds,
+        side: BurdenSide,
+        burden: &Burden,
+        limits: Option<ChildLimits>,
+    ) -> Result<u32, HostError> {
+        let mut words: Vec<String> = ["lab", "loadgen"].map(str::to_owned).into();
+        words.extend(["--longest".to_owned(), self.longest.to_string()]);
+        words.extend(burden.words());
+        let child = side.of(ends).start_within(&words, &[], limits)?;
+        self.children.push((side, child, burden.kind()));
+        Ok(child)
+    }
+
+    /// Starts a load that may fail, and waits until it would have reported the failure.
+    pub(crate) fn start_surely(
+        &mut self,
+        ends: &mut StreamEnds,
+        side: BurdenSide,
+        burden: &Burden,
+    ) -> Result<(), HostError> {
+        let child = self.start(ends, side, burden, None)?;
+        let host = side.of(ends);
+        match host.wait(child, BOUND)? {
+            ChildState::Running => Ok(()),
+            ChildState::Ended(ended) => {
+                self.children.pop();
+                Err(failed(host, burden.kind(), ended))
+            }
+        }
+    }
+
+    pub(crate) fn sink(
+        &mut self,
+        ends: &mut StreamEnds,
+        plan: &LabStream,
+        burden: impl Fn(SocketAddr) -> Burden,
+    ) -> Result<SocketAddr, HostError> {
+        let mut tried = 0;
+        loop {
+            let (address, port) = ends.reached(plan.at, 1)?;
+            let any = any(address.is_ipv6());
+            tried += 1;
+            match self.start_surely(ends, BurdenSide::Receiver, &burden((any, port).into())) {
+                Ok(()) => return Ok((address, port).into()),
+                Err(HostError::Refused { .. }) if tried < TRIES => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn end(self, ends: &mut StreamEnds) -> Result<Vec<BurdenReport>, HostError> {
+        let each = self.children.into_iter().rev();
+        let reports: Vec<_> =
+            each.map(|(side, child, kind)| end(side.of(ends), child, kind)).collect();
+        reports.into_iter().collect()
+    }
+}
+
+fn end(host: &mut LabHost, child: u32, kind: &str) -> Result<BurdenReport, HostError> {
+    if let ChildState::Ended(ended) = host.wait(child, Duration::ZERO)? {
+        return Err(failed(host, kind, ended));
+    }
+    host.said_by(child, &role(kind), WRITING)
+}
+
+fn failed(host: &LabHost, kind: &str, ended: ChildEnded) -> HostError {
+    host.failed(&role(kind), ended)
+}
+
+fn role(kind: &str) -> String {
+    format!("lab loadgen {kind}")
+}

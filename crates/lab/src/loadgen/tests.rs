@@ -1,0 +1,173 @@
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::thread;
+
+use clap::FromArgMatches as _;
+use tautline_trial::snapshot;
+
+use super::*;
+use crate::Lab;
+
+fn ran(burden: &Burden, millis: i64) -> BurdenReport {
+    burden.run(&Stop::default(), Some(Span::from_millis(millis))).unwrap()
+}
+
+/// Any UDP or TCP port of this host. Sinks keep their port, as a released one may be taken by
+/// another test.
+fn any() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 0).into()
+}
+
+fn for_long(stop: &Stop) -> Until<'_> {
+    Until { stop, ends: Some(now() + Span::from_secs(30)) }
+}
+
+#[test]
+fn every_announcement_is_read_as_the_records_it_was_written_with() {
+    let mut random = fastrand::Rng::with_seed(7);
+    for _ in 0..1000 {
+        let announced = message::write(&mut random);
+        assert!(message::LENGTHS.contains(&announced.len()), "{}", announced.len());
+        let records = message::read(&announced);
+        assert!(records.is_some_and(|records| records > 0), "{announced:?}");
+        // Truncated anywhere it is invalid, and never read beyond its end.
+        for length in 0..announced.len() {
+            assert_eq!(message::read(&announced[..length]), None, "{length} of {announced:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_announcement_is_read_as_none() {
+    let mut random = fastrand::Rng::with_seed(8);
+    for _ in 0..10_000 {
+        let mut announced = message::write(&mut random);
+        let at = random.usize(..announced.len());
+        announced[at] = random.u8(..);
+        // Must not panic.
+        let _ = message::read(&announced);
+    }
+    assert_eq!(message::read(&[]), None);
+    assert_eq!(message::read(&[0; 300]), None);
+}
+
+#[test]
+fn a_chatter_is_read_packet_by_packet_at_the_other_end() {
+    let socket = UdpSocket::bind(any()).unwrap();
+    let at = socket.local_addr().unwrap();
+    let stop = Stop::default();
+    let sink = {
+        let stop = stop.clone();
+        thread::spawn(move || datagrams::listen_by(&socket, at, &for_long(&stop)))
+    };
+    // Continues until the requested number is sent, read or not.
+    let sent = ran(&Burden::Chatter { to: at, rate: 1000 }, 2000);
+    stop.request();
+    let read = sink.join().unwrap().unwrap();
+    assert!(sent.packets + sent.refused >= 1000, "{sent:?}");
+    assert!(read.packets > 0 && read.understood == read.packets, "{read:?}");
+    assert!(read.packets <= sent.packets, "{read:?} of {sent:?}");
+    let length = sent.bytes / sent.packets;
+    assert!(message::LENGTHS.contains(&(length as usize)), "{sent:?}");
+}
+
+#[test]
+fn what_the_kernel_would_not_send_is_no_burden() {
+    let mut tally = BurdenReport::default();
+    tally.sent(Ok(100));
+    tally.sent(Err(io::Error::other("refused")));
+    let known = BurdenReport { packets: 1, bytes: 100, refused: 1, ..BurdenReport::default() };
+    assert_eq!((&tally, tally.tried()), (&known, 2));
+}
+
+#[test]
+fn tcp_carries_no_more_than_was_asked_for_and_is_read() {
+    let listener = TcpListener::bind(any()).unwrap();
+    let at = listener.local_addr().unwrap();
+    let stop = Stop::default();
+    let sink = {
+        let stop = stop.clone();
+        thread::spawn(move || bulk::receive_by(&listener, at, &for_long(&stop)))
+    };
+    let rate = Some(BitRate(80_000_000));
+    let begins = now();
+    let sent = ran(&Burden::Tcp { to: at, rate }, 1000);
+    // 10 MB/s for one second, and the piece in flight.
+    assert!(sent.bytes > 0 && sent.bytes <= 10_000_000 + 65_536, "{sent:?}");
+    stop.request();
+    let read = sink.join().unwrap().unwrap();
+    assert!(read.bytes <= sent.bytes && read.bytes > 0, "{read:?} of {sent:?}");
+    // Its waiting time before the first data does not count.
+    assert!(read.since.is_some_and(|since| since >= begins), "{read:?}");
+}
+
+#[test]
+fn multicast_is_sent_at_the_rate_asked_for_and_nobody_reads_it() {
+    let by = (Ipv4Addr::LOCALHOST, 9).into();
+    let sent = ran(&Burden::Multicast { by, rate: MULTICAST_RATE }, 1000);
+    assert!((1..=501).contains(&sent.packets), "{sent:?}");
+    assert_eq!(sent.bytes, sent.packets * 1000, "{sent:?}");
+}
+
+#[test]
+fn spinners_take_the_processor_and_memory_is_written() {
+    let spun = ran(&Burden::Cpu { threads: 1 }, 300);
+    assert!(spun.cpu_ns > 0 && spun.duration_ns >= 300_000_000, "{spun:?}");
+    let touched = ran(&Burden::Memory { bytes: 1 << 22 }, 300);
+    assert!(touched.rounds > 0, "{touched:?}");
+}
+
+#[test]
+fn a_rival_leaves_its_processor_now_and_then_and_one_that_may_not_be_says_so() {
+    let core = tautline_io::thread::affinity::usable_cores()[0];
+    let rival = |scheduler| Burden::Rival { scheduler, core };
+    let ran = ran(&rival(Scheduler::Other), 300);
+    assert!(ran.rounds >= 1 && ran.cpu_ns > 0, "{ran:?}");
+    let stop = Stop::default();
+    let long = Span::from_secs(3600);
+    let impossible = Scheduler::Deadline { runtime: long, deadline: long, period: long };
+    let refused = rival(impossible).run(&stop, Some(Span::from_millis(1))).unwrap_err().to_string();
+    snapshot!(refused);
+    let nowhere = Burden::Rival { scheduler: Scheduler::Other, core: 1023 };
+    let refused = nowhere.run(&stop, Some(Span::from_millis(1))).unwrap_err().to_string();
+    assert!(refused.contains("on processor 1023: "), "{refused}");
+}
+
+#[test]
+fn a_noise_is_read_as_it_is_written() {
+    let noisy: Noise = "noisy".parse().unwrap();
+    snapshot!(noisy);
+    snapshot!(noisy.and_tcp(Some(TcpRate::Full)));
+    assert_eq!((noisy.with_tcp(Some(TcpRate::Full)), noisy.and_tcp(None)), (noisy, noisy));
+    assert_eq!("silent".parse::<Noise>().unwrap().to_string(), "silent");
+    let unhandled: Noise = "unhandled".parse().unwrap();
+    assert_eq!(unhandled.to_string(), "unhandled multicast");
+    snapshot!(unhandled.and_tcp(Some(TcpRate::Full)));
+    assert_eq!(Noise::SILENT.and_tcp(Some(TcpRate::Full)), Noise::SILENT);
+    snapshot!("loud".parse::<Noise>().unwrap_err());
+    assert!("fast".parse::<TcpRate>().unwrap_err().ends_with(", or full"));
+}
+
+#[test]
+fn what_an_experiment_asks_an_agent_to_burden_is_understood() {
+    let at: SocketAddr = ([10, 0, 0, 2], 5004).into();
+    let rate = BitRate(1000);
+    for burden in [
+        Burden::Cpu { threads: 3 },
+        Burden::Rival { scheduler: Scheduler::RoundRobin(70), core: 1 },
+        Burden::StressNg { words: vec!["--cpu".into(), "2".into()] },
+        Burden::Memory { bytes: 1 << 20 },
+        Burden::Multicast { by: at, rate },
+        Burden::Chatter { to: at, rate: 9 },
+        Burden::ChatterSink { at },
+        Burden::Tcp { to: at, rate: Some(rate) },
+        Burden::Tcp { to: at, rate: None },
+        Burden::TcpSink { at },
+    ] {
+        let words = ["lab", "loadgen", "--longest", "3s"].map(str::to_owned);
+        let words = words.into_iter().chain(burden.words());
+        let lab = Lab::augment_subcommands(clap::Command::new("taut")).try_get_matches_from(words);
+        let read = Lab::from_arg_matches(&lab.expect("a command line"));
+        let Ok(Lab::Loadgen(LoadgenFlags { kind, .. })) = read else { panic!("{read:?}") };
+        assert_eq!(kind, burden);
+    }
+}

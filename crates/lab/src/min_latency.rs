@@ -1,0 +1,403 @@
+//! Minimum latency without loss: increases the latency until a run passes, then bisects and holds
+//! the result.
+
+mod search;
+#[cfg(test)]
+mod tests;
+
+use clap::Args;
+use tautline_proto::latency::least_latency;
+use tautline_proto::stream::LONGEST_LINK_OFFSET;
+use tautline_proto::time::Span;
+use tautline_proto::units::Rate;
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::span;
+
+use crate::cases::{CaseHosts, Cases};
+use crate::compare::LEAST;
+use crate::hosts::HostError;
+use crate::latency_sweep::tell_rest;
+use crate::loadgen::BusyHost;
+use crate::report::text::share;
+use crate::report::{LabReport, ReportRow};
+use crate::runner::{ANY_UNCERTAINTY, BlockSizes, BusyFlags, StreamFlags, line};
+use crate::streams::{LabStream, StreamOutcome};
+pub use search::{FROZEN_TRIES, LeastFinding, LeastSearch, LeastTry, LeastVerdict};
+
+const HELP: &str = r#"Examples:
+  # On this machine, in periods and packets of a millisecond:
+  taut lab min-latency
+  # To another machine's card, held for ten minutes, with a page at the end:
+  taut lab min-latency --with ssh:studio --output alsa:hw:0 --hold 600s \
+      --report-file least.html
+  # In shorter periods, while every core of the receiver's host is kept busy:
+  taut lab min-latency --period 32 --ptime 667us --load spin
+  # In coarse steps from 20 ms on, by Wi-Fi:
+  taut lab min-latency --with ssh:laptop --first 20ms --step 5ms --most 400ms
+
+Ever greater latencies are tried for --duration each until one goes, then what
+lies between; what is left is held for --hold, and if that fails, more is. One
+goes if no packet was late, lost or unheard and neither device had an xrun, the
+first seconds (--settle) aside. A try that misses something while a host freezes
+is run again, twice at most, and told. The last row is the least, with what was
+missed one step below it."#;
+
+/// `taut lab min-latency`
+#[derive(Debug, Args)]
+#[command(after_help = HELP, mut_arg("max_uncertainty", |arg| arg.help(ANY_UNCERTAINTY)))]
+pub struct MinLatencyFlags {
+    /// Latencies are whole steps of this
+    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = step,
+          help_heading = "Run")]
+    step: Span,
+    /// Begin at this latency [default: what packets and the receiver's buffer take]
+    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
+    first: Option<Span>,
+    /// No greater latency than this
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = most,
+          help_heading = "Run")]
+    most: Span,
+    /// The least that goes is held for so long
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span,
+          help_heading = "Run")]
+    hold: Span,
+    #[command(flatten)]
+    busy: BusyFlags,
+    #[command(flatten)]
+    blocks: BlockSizes,
+    /// Periods that each device's buffer holds
+    #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Stream",
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    periods: u32,
+    #[command(flatten)]
+    streams: StreamFlags,
+}
+
+fn step(text: &str) -> Result<Span, String> {
+    match span(text)? {
+        step if step >= Span::from_micros(1) => Ok(step),
+        _ => Err(format!("{text} is no step; write 1us or more")),
+    }
+}
+
+fn most(text: &str) -> Result<Span, String> {
+    match span(text)? {
+        most if most <= LONGEST_LINK_OFFSET => Ok(most),
+        _ => Err(format!("no latency is longer than {LONGEST_LINK_OFFSET}; write that or less")),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeastOptions {
+    pub first: Span,
+    pub step: Span,
+    pub most: Span,
+    pub hold: Span,
+}
+
+impl LeastOptions {
+    fn steps(&self) -> u32 {
+        let (way, step) = ((self.most - self.first).as_nanos(), self.step.as_nanos().max(1));
+        // The last step may be shorter.
+        let steps = way.div_euclid(step) + i64::from(way.rem_euclid(step) > 0);
+        u32::try_from(steps).unwrap_or(0)
+    }
+
+    fn latency(&self, steps: u32) -> Span {
+        (self.first + self.step.times(i64::from(steps))).min(self.most)
+    }
+}
+
+pub fn whole_steps(least: Span, step: Span) -> Span {
+    let step = step.as_nanos().max(1);
+    Span::from_nanos(step * (least.as_nanos() + step - 1).div_euclid(step))
+}
+
+/// Latency used by packets and the receiver's device buffer at this rate ([`least_latency`]): the
+/// minimum that `taut` accepts.
+pub fn taken(rate: Rate, plan: &LabStream) -> Span {
+    let (format, device) = plan.laid(rate);
+    least_latency(format.packing_age(device.period), &device)
+}
+
+pub(crate) fn run(flags: &MinLatencyFlags) -> Result<(), Failure> {
+    let max_uncertainty = flags.streams.clocks.asked();
+    let blocks = flags.streams.in_blocks(&flags.blocks);
+    let plan = LabStream { periods: flags.periods, max_uncertainty, ..blocks };
+    let (options, load) = (options(flags, &plan)?, flags.busy.load.as_ref());
+    let words = |row: &ReportRow| Some(format!("{}{}", line(row), result(row)));
+    flags.streams.run("min-latency", words, |ends, cases, answer| {
+        let tries = tries(cases, ends, (&plan, options), |ends, plan| {
+            BusyHost::around_if(load, ends, plan, |ends| ends.run(plan))
+        });
+        let over = cases.is_over();
+        tries.tell(&mut cases.report, options, over);
+        if !cases.report.rows.iter().any(|row| row.name == LEAST) && !answer.stop.is_requested() {
+            cases.unanswered = cases.report.notes.last().cloned();
+        }
+    })
+}
+
+fn result(row: &ReportRow) -> String {
+    let result = row.figures.iter().find(|figure| figure.key == "result");
+    let word = result.and_then(|figure| figure.value.as_str());
+    word.filter(|_| row.void.is_none()).map_or(String::new(), |word| format!(", {word}"))
+}
+
+fn options(flags: &MinLatencyFlags, plan: &LabStream) -> Result<LeastOptions, Failure> {
+    let MinLatencyFlags { step, most, hold, .. } = *flags;
+    let taken = taken(flags.streams.rate, plan);
+    let first = flags.first.unwrap_or_else(|| whole_steps(taken, step));
+    let greater = match () {
+        () if first < taken => "--first",
+        () if first > most => "--most",
+        () => {
+            refuse_longer_than_noise(plan, hold)?;
+            return Ok(LeastOptions { first, step, most, hold });
+        }
+    };
+    Err(Failure::usage(format!(
+        "there is no latency to try from {first} to {most}, as packets and the receiver's buffer take {taken}; \
+         give a greater {greater}, or a shorter --ptime or --period"
+    )))
+}
+
+/// Checked before the search, which would otherwise end with an impossible hold.
+fn refuse_longer_than_noise(plan: &LabStream, hold: Span) -> Result<(), Failure> {
+    match (LabStream { duration: hold, ..plan.clone() }).outlasts_noise() {
+        false => Ok(()),
+        true => Err(Failure::usage(format!(
+            "the least cannot be held for {hold}, as noise lasts an hour at most, --settle and 3 s more among it; \
+             give a shorter --hold, or say what is sent (--input)"
+        ))),
+    }
+}
+
+#[derive(Default)]
+struct LeastTries {
+    search: LeastSearch,
+    /// Failed latencies and their misses, in run order.
+    failed: Vec<(u32, String)>,
+    held: Option<String>,
+    /// Failed holds, and those failed only by xruns.
+    failed_holds: u32,
+    failed_by_xruns: u32,
+    /// Latencies of holds repeated because of misses while the host was frozen.
+    frozen_holds: Vec<u32>,
+    repeated: u32,
+}
+
+fn tries<H: CaseHosts>(
+    cases: &mut Cases<'_>,
+    hosts: &mut H,
+    (plan, options): (&LabStream, LeastOptions),
+    carry: impl Fn(&mut H, &LabStream) -> Result<StreamOutcome, HostError>,
+) -> LeastTries {
+    let search = LeastSearch::new(options.steps());
+    let mut tries = LeastTries { search, ..LeastTries::default() };
+    let mut number = 1;
+    while let Some(next) = tries.search.next() {
+        let latency = options.latency(next.steps);
+        let duration = if next.held { options.hold } else { plan.duration };
+        let plan = LabStream { latency, duration, ..plan.clone() };
+        let name = named(latency, next.held, number);
+        let Some(came) = cases.attempt(&name, hosts, |hosts| carry(hosts, &plan)) else { break };
+        let seen = judged(came, &plan, &name);
+        let verdict = tries.search.tried(seen.finding);
+        number = if verdict == LeastVerdict::Again { number + 1 } else { 1 };
+        cases.row(tries.take(next, verdict, seen));
+    }
+    tries
+}
+
+impl LeastTries {
+    fn take(&mut self, next: LeastTry, verdict: LeastVerdict, seen: SeenTry) -> ReportRow {
+        let SeenTry { mut row, finding, lacked, by_xruns } = seen;
+        if next.held {
+            match verdict {
+                LeastVerdict::Fails | LeastVerdict::Unknown => {
+                    self.failed_holds += 1;
+                    let xruns = verdict == LeastVerdict::Fails && by_xruns;
+                    self.failed_by_xruns += u32::from(xruns);
+                }
+                LeastVerdict::Again if finding != LeastFinding::Void => {
+                    self.frozen_holds.push(next.steps);
+                }
+                _ => {}
+            }
+        }
+        let result = match verdict {
+            LeastVerdict::Goes => "whole",
+            LeastVerdict::Fails if by_xruns => "xruns",
+            LeastVerdict::Fails => "missed",
+            _ => "host froze",
+        };
+        if row.void.is_none() {
+            row.add("result", "result", result);
+        }
+        match verdict {
+            LeastVerdict::Goes if next.held => self.held = Some(row.name.clone()),
+            LeastVerdict::Fails => self.failed.push((next.steps, lacked)),
+            LeastVerdict::Unknown => {
+                let why = format!("not known, the host froze in each of {FROZEN_TRIES} tries");
+                self.failed.push((next.steps, why));
+            }
+            LeastVerdict::Again => self.repeated += 1,
+            LeastVerdict::Goes | LeastVerdict::GivesUp => {}
+        }
+        // The page shows single packets only of holds.
+        if !next.held {
+            row.points.clear();
+        }
+        row
+    }
+
+    fn tell(&self, report: &mut LabReport, options: LeastOptions, over: bool) {
+        if self.repeated > 0 {
+            report.notes.push(format!(
+                "tries that were run again, as the host froze in them or they were void: {}",
+                self.repeated
+            ));
+        }
+        match (self.search.least(), &self.held) {
+            (Some(steps), Some(held)) => self.tell_least(report, options, (steps, held)),
+            _ if over => {}
+            _ if self.search.gave_up() => report.notes.push(
+                "the search gave up, as the last two rows are void; the least is not known"
+                    .to_owned(),
+            ),
+            _ => report.notes.push(self.none_went(options)),
+        }
+    }
+
+    /// Adds the row of the hold last, with the result one step below it.
+    fn tell_least(
+        &self,
+        report: &mut LabReport,
+        options: LeastOptions,
+        (steps, held): (u32, &str),
+    ) {
+        let Some(at) = report.rows.iter().position(|row| row.name == held) else { return };
+        let mut row = report.rows.remove(at);
+        LEAST.clone_into(&mut row.name);
+        let below = steps.checked_sub(1);
+        let missed = below.map(|below| {
+            let of_it = |(steps, _): &&(u32, String)| *steps == below;
+            self.failed.iter().rfind(of_it).map_or("", |(_, why)| why)
+        });
+        let below = below.map(|below| options.latency(below));
+        row.add("below_ns", "one step below", below.map(Span::as_nanos));
+        row.add("below_missed", "missed there", missed);
+        let below = match below.zip(missed) {
+            Some((latency, missed)) => format!("one step below, at {latency}: {missed}"),
+            None => "less was not tried: it is --first, or what packets and the receiver's buffer take in \
+                     whole steps"
+                .to_owned(),
+        };
+        let (due, most) = row.missed.map_or((0, 1.0), |missed| (missed.due, missed.at_most));
+        report.notes.push(format!(
+            "{} is the least: nothing of {due} packets was missed in {}, so that in the long run no more \
+             than {} is, with 95 % confidence if misses are independent{}; {below}",
+            options.latency(steps),
+            options.hold,
+            share(most),
+            self.left_out(steps)
+        ));
+        report.rows.push(row);
+    }
+
+    /// Other holds at this latency, which its bound excludes.
+    fn left_out(&self, steps: u32) -> String {
+        let holds = |count: usize| format!("{count} hold{}", if count == 1 { "" } else { "s" });
+        let mut left_out = String::new();
+        let frozen = self.frozen_holds.iter().filter(|held| **held == steps).count();
+        if frozen > 0 {
+            left_out += &format!(
+                ", beside freezes of the host, in which {} missed something",
+                holds(frozen)
+            );
+        }
+        if self.failed_holds > 0 {
+            left_out += &format!(
+                "; {} at lower latencies failed, so the chance that this one went by luck is greater",
+                holds(self.failed_holds as usize)
+            );
+        }
+        if self.failed_by_xruns > 0 {
+            left_out += &format!(
+                "; {} failed for xruns alone, which are the devices', whatever the latency is: more --periods \
+                 or a longer --period may mend those",
+                holds(self.failed_by_xruns as usize)
+            );
+        }
+        left_out
+    }
+
+    fn none_went(&self, options: LeastOptions) -> String {
+        let most = options.latency(options.steps());
+        let why = self.failed.last().map_or("", |(_, why)| why);
+        format!(
+            "nothing went up to {most} (there: {why}); xruns are the device's, whatever the \
+             latency is, and want more --periods or a longer --period, all else a greater --most"
+        )
+    }
+}
+
+fn named(latency: Span, held: bool, number: u32) -> String {
+    let held = if held { ", held" } else { "" };
+    match number {
+        1 => format!("{latency}{held}"),
+        number => format!("{latency}{held}, try {number}"),
+    }
+}
+
+struct SeenTry {
+    row: ReportRow,
+    finding: LeastFinding,
+    lacked: String,
+    /// Whether the devices' xruns explain all misses.
+    by_xruns: bool,
+}
+
+impl SeenTry {
+    fn void(row: ReportRow) -> Self {
+        Self { row, finding: LeastFinding::Void, lacked: String::new(), by_xruns: false }
+    }
+}
+
+fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) -> SeenTry {
+    let outcome = match came {
+        Ok(outcome) => outcome,
+        Err(error) => return SeenTry::void(ReportRow::void(name, error.to_string())),
+    };
+    let mut row = outcome.row(name);
+    // If all packets are late, nothing is found in the sound: that is a valid result.
+    if outcome.is_unmeasured_by_misses(&row) {
+        row.void = None;
+    }
+    if row.void.is_some() {
+        return SeenTry::void(row);
+    }
+    tell_rest(&mut row, plan.rate);
+    let losses = outcome.losses(plan);
+    for (key, words, count) in [
+        ("late", "late", losses.late),
+        ("lost", "lost", losses.lost),
+        ("unheard", "unheard", losses.unheard),
+        ("sender_xruns", "xruns while packets count, sender", losses.xruns[0]),
+        ("receiver_xruns", "xruns while packets count, receiver", losses.xruns[1]),
+        ("freezes", "freezes", losses.freezes),
+    ] {
+        row.add(key, words, count);
+    }
+    let finding = match (losses.is_none(), losses.freezes) {
+        (true, _) => LeastFinding::Whole,
+        (false, 0) => LeastFinding::Missed,
+        (false, _) => LeastFinding::Frozen { besides: losses.besides > 0 },
+    };
+    let due = row.missed.map_or(0, |missed| missed.due);
+    // An xrun of the sender's device leaves packets unsent.
+    let unsent = if losses.xruns[0] == 0 { losses.never_sent } else { 0 };
+    let by_xruns = losses.late + losses.lost + losses.unheard + unsent == 0;
+    SeenTry { row, finding, lacked: format!("{losses}; {due} packets were due"), by_xruns }
+}

@@ -1,0 +1,395 @@
+use serde_json::json;
+use tautline_proto::time::Frames;
+use tautline_sim::clock::TrueTime;
+use tautline_sim::link::{Jitter, PathModel};
+use tautline_sim::scenario::Scenario;
+use tautline_sim::world::play;
+use tautline_trial::snapshot;
+
+use super::*;
+use crate::streams::tests::{outcome, read};
+
+fn searched(most: u32, goes: impl Fn(LeastTry) -> LeastFinding) -> (Vec<LeastTry>, LeastSearch) {
+    let (mut search, mut all) = (LeastSearch::new(most), Vec::new());
+    while let Some(next) = search.next() {
+        all.push(next);
+        assert!(all.len() < 60, "{all:?}");
+        search.tried(goes(next));
+    }
+    (all, search)
+}
+
+fn whole_if(whole: bool) -> LeastFinding {
+    if whole { LeastFinding::Whole } else { LeastFinding::Missed }
+}
+
+#[test]
+fn the_least_is_found_to_a_step_and_held_once() {
+    for least in 0..400 {
+        let (all, search) = searched(500, |one| whole_if(one.steps >= least));
+        assert_eq!(search.least(), Some(least), "{all:?}");
+        let held: Vec<u32> = all.iter().filter(|one| one.held).map(|one| one.steps).collect();
+        assert_eq!(held, [least], "{all:?}");
+        // Doubling and bisecting takes some twenty tries for hundreds of steps.
+        assert!(all.len() <= 20, "{all:?}");
+        let below = all.iter().any(|one| one.steps + 1 == least);
+        assert!(below || least == 0, "nobody knows what a step less does: {all:?}");
+    }
+}
+
+#[test]
+fn what_is_missed_only_when_held_is_looked_for_in_holds() {
+    for tried in 0..40 {
+        for held in tried..60 {
+            let goes = |one: LeastTry| one.steps >= if one.held { held } else { tried };
+            let (all, search) = searched(100, |one| whole_if(goes(one)));
+            assert_eq!(search.least(), Some(held), "{all:?}");
+            let holds = all.iter().filter(|one| one.held).count();
+            // The first, then up to 60 steps above it by doubling and bisecting.
+            assert!(holds <= 1 + 2 * 7, "{all:?}");
+        }
+    }
+}
+
+#[test]
+fn where_nothing_goes_the_most_was_tried_and_no_least_is_told() {
+    let (all, search) = searched(100, |_| LeastFinding::Missed);
+    assert_eq!((search.least(), all.last().map(|one| one.steps)), (None, Some(100)));
+    let (all, search) = searched(100, |one| whole_if(!one.held));
+    assert_eq!(search.least(), None, "{all:?}");
+    assert_eq!(all.last(), Some(&LeastTry { steps: 100, held: true }));
+}
+
+#[test]
+fn a_try_at_which_the_host_froze_is_run_again_and_moves_the_search_no_further() {
+    let mut search = LeastSearch::new(100);
+    search.tried(LeastFinding::Missed);
+    let next = search.next();
+    for _ in 1..FROZEN_TRIES {
+        assert_eq!(search.tried(LeastFinding::Frozen { besides: true }), LeastVerdict::Again);
+        assert_eq!(search.next(), next);
+    }
+    let mut other = search;
+    // Misses outside freezes in each try, or not in each.
+    assert_eq!(search.tried(LeastFinding::Frozen { besides: true }), LeastVerdict::Fails);
+    assert_eq!(other.tried(LeastFinding::Frozen { besides: false }), LeastVerdict::Unknown);
+    assert_eq!(search.next(), other.next());
+    assert_ne!(search.next(), next);
+    // The next latency starts with a full number of tries.
+    assert_eq!(other.tried(LeastFinding::Frozen { besides: true }), LeastVerdict::Again);
+}
+
+#[test]
+fn one_of_which_nothing_can_be_found_out_ends_the_search_the_second_time() {
+    let mut search = LeastSearch::new(100);
+    assert_eq!(search.tried(LeastFinding::Void), LeastVerdict::Again);
+    assert_eq!(search.tried(LeastFinding::Missed), LeastVerdict::Fails);
+    assert_eq!(search.tried(LeastFinding::Void), LeastVerdict::Again);
+    assert_eq!(search.tried(LeastFinding::Void), LeastVerdict::GivesUp);
+    assert_eq!((search.next(), search.gave_up(), search.least()), (None, true, None));
+}
+
+#[test]
+fn two_void_rows_with_one_between_in_which_the_host_froze_do_not_end_the_search() {
+    let mut search = LeastSearch::new(100);
+    for finding in [LeastFinding::Void, LeastFinding::Frozen { besides: true }, LeastFinding::Void]
+    {
+        assert_eq!(search.tried(finding), LeastVerdict::Again, "{finding:?}");
+    }
+    assert!(!search.gave_up());
+    assert_eq!(search.tried(LeastFinding::Void), LeastVerdict::GivesUp);
+}
+
+/// A second of a simulated stream, or ten for a hold, over a path that delays each packet by up to
+/// 3 ms. With `freezes`, the receiver's host freezes for 30 ms.
+fn over_a_path(latency: Span, held: bool, seed: u64, freezes: bool) -> LeastFinding {
+    let millis = |at: i64| TrueTime::ZERO.after(Span::from_millis(at));
+    let path = PathModel {
+        jitter: Jitter::Uniform(Span::from_millis(3)),
+        ..PathModel::ideal(Span::from_micros(200))
+    };
+    let mut scenario = Scenario { latency, ..Scenario::one_way(path, seed) };
+    if freezes {
+        scenario.receivers[0].host.stopped = vec![(millis(600), millis(630))];
+    }
+    let heard = &play(scenario, Span::from_secs(if held { 10 } else { 1 }))[0];
+    let gaps = heard.gaps;
+    let late = gaps.late_sender + gaps.late_network + gaps.late_receiver;
+    // Frames of silence because the program was late are an xrun.
+    let starved = u64::from(heard.starved > Frames::ZERO);
+    // This card starves only in freezes, so `starved` counts as the host's, like `host_stalled`.
+    let besides = late + gaps.lost + gaps.discarded;
+    let missed = besides + gaps.host_stalled + starved;
+    match (missed, freezes) {
+        (0, _) => LeastFinding::Whole,
+        (_, false) => LeastFinding::Missed,
+        (_, true) => LeastFinding::Frozen { besides: besides > 0 },
+    }
+}
+
+#[test]
+fn on_a_path_with_jitter_and_a_host_that_freezes_the_least_is_what_trying_all_finds() {
+    for seed in 0..6 {
+        let first = Span::from_millis(3);
+        let latency = |steps: u32| first + Span::from_micros(100).times(i64::from(steps));
+        let whole = |steps| {
+            [false, true]
+                .iter()
+                .all(|held| over_a_path(latency(steps), *held, seed, false) == LeastFinding::Whole)
+        };
+        let least = (0..100).find(|steps| whole(*steps)).unwrap();
+        assert!(least > 5, "the path holds nothing");
+        let (mut search, mut number, mut frozen) = (LeastSearch::new(100), 0, 0);
+        while let Some(LeastTry { steps, held }) = search.next() {
+            number += 1;
+            assert!(number < 60, "it does not end");
+            // Two of three, in a row.
+            let found = over_a_path(latency(steps), held, seed, number % 3 != 0);
+            frozen += u32::from(matches!(found, LeastFinding::Frozen { .. }));
+            search.tried(found);
+        }
+        assert!(frozen > 4, "seed {seed}: {frozen} of {number} were spoilt");
+        assert_eq!(search.least(), Some(least), "seed {seed}, {number} tries");
+    }
+}
+
+#[test]
+fn latencies_are_whole_steps_from_what_packets_and_buffer_take() {
+    let plan = LabStream { period: 32, ptime: Span::from_micros(667), ..LabStream::default() };
+    let step = Span::from_micros(100);
+    assert_eq!(taken(Rate::HZ_48000, &plan), Span::from_millis(2));
+    assert_eq!(whole_steps(Span::from_millis(2), step), Span::from_millis(2));
+    let plan = LabStream { period: 240, periods: 3, ..LabStream::default() };
+    // The first packet of a block is as old as the block.
+    assert_eq!(taken(Rate::HZ_48000, &plan), Span::from_millis(20));
+    assert_eq!(whole_steps(Span::from_micros(2001), step), Span::from_micros(2100));
+}
+
+fn carried(lost: &[i64]) -> StreamOutcome {
+    let mut outcome = outcome(4000, lost);
+    outcome.sent = read(json!({"role": "send", "streams": [{}]}));
+    outcome.heard.streams[0].clock = read(json!({"source": "host"}));
+    outcome.heard.streams[0].counters.lost = lost.len() as u64;
+    outcome
+}
+
+fn seen(outcome: StreamOutcome) -> SeenTry {
+    judged(Ok(outcome), &LabStream::default(), "5ms")
+}
+
+#[test]
+fn late_and_lost_and_unheard_packets_and_xruns_of_either_end_are_each_a_miss() {
+    assert_eq!(seen(carried(&[])).finding, LeastFinding::Whole);
+    assert_eq!(seen(carried(&[100])).finding, LeastFinding::Whole);
+    let lacked = |outcome| {
+        let seen = seen(outcome);
+        assert_eq!(seen.finding, LeastFinding::Missed);
+        seen.lacked
+    };
+    snapshot!(lacked(carried(&[2500, 2501])));
+    let mut late = carried(&[2500]);
+    late.arrivals[3000].late = true;
+    snapshot!(lacked(late));
+    let mut unheard = carried(&[]);
+    unheard.arrivals[3000].receiver[1] = None;
+    snapshot!(lacked(unheard));
+    let mut sender = carried(&[]);
+    sender.sent.streams[0].counters.xruns = 1;
+    snapshot!(lacked(sender));
+    let mut receiver = carried(&[]);
+    receiver.heard.streams[0].counters.xruns = 2;
+    snapshot!(lacked(receiver));
+}
+
+#[test]
+fn packets_that_were_never_sent_are_a_miss_that_no_network_made() {
+    let mut outcome = carried(&[2500, 2501]);
+    let unsent: Vec<u32> = outcome.departures[2500..2502].iter().map(|one| one.timestamp).collect();
+    outcome.departures.retain(|packet| !unsent.contains(&packet.timestamp));
+    // Without an xrun: the kernel had no room for them.
+    assert_eq!(seen(outcome.clone()).finding, LeastFinding::Missed);
+    snapshot!(seen(outcome.clone()).lacked);
+    outcome.sent.streams[0].counters.xruns = 1;
+    let seen = seen(outcome);
+    snapshot!(seen.lacked);
+    assert!(seen.by_xruns);
+}
+
+#[test]
+fn where_all_comes_late_that_is_a_miss_and_not_a_row_that_says_nothing() {
+    let mut outcome = carried(&[]);
+    for packet in &mut outcome.arrivals {
+        (packet.late, packet.measured) = (true, None);
+    }
+    let seen = seen(outcome.clone());
+    assert_eq!((seen.finding, &seen.row.void), (LeastFinding::Missed, &None));
+    snapshot!(seen.lacked);
+    // Lines missing in the ledger are not missed packets.
+    outcome.heard.unwritten.push("the ledger is not whole".into());
+    assert_eq!(self::seen(outcome).finding, LeastFinding::Void);
+}
+
+#[test]
+fn an_xrun_before_packets_count_is_no_miss_and_one_of_which_nobody_knows_when_is() {
+    let xrun = |at_ms: i64, count: u32| json!({"at_ns": at_ms * 1_000_000, "count": count});
+    let with = |end: usize, all: u64, told: &[serde_json::Value]| {
+        let mut outcome = carried(&[]);
+        let report = if end == 0 { &mut outcome.sent } else { &mut outcome.heard };
+        report.streams[0].counters.xruns = all;
+        report.streams[0].xruns = read(json!(told));
+        seen(outcome)
+    };
+    for (end, name) in ["sender", "receiver"].into_iter().enumerate() {
+        assert_eq!(with(end, 2, &[xrun(20, 2)]).finding, LeastFinding::Whole, "{name}");
+        let lacked = |all, told: &[_]| {
+            let seen = with(end, all, told);
+            assert_eq!(seen.finding, LeastFinding::Missed, "{name}");
+            seen.lacked
+        };
+        let one = format!("1 xrun of the {name}; 2000 packets were due");
+        assert_eq!(lacked(3, &[xrun(1999, 2), xrun(2000, 1)]), one);
+        assert_eq!(lacked(3, &[xrun(20, 2)]), one, "one is counted alone");
+    }
+}
+
+#[test]
+fn what_was_missed_while_either_host_froze_spoils_the_try_and_nothing_else_does() {
+    // A sender's freeze shows as an xrun of its card, a receiver's as a late packet.
+    let frozen = |end: usize, missed: u64, host_stalled: u64, lost: &[i64]| {
+        let mut outcome = carried(lost);
+        let report = if end == 0 { &mut outcome.sent } else { &mut outcome.heard };
+        report.host.stalls = 1;
+        let counters = &mut report.streams[0].counters;
+        counters.host_stalled = host_stalled;
+        if end == 0 {
+            counters.xruns = missed;
+        }
+        seen(outcome).finding
+    };
+    assert_eq!(frozen(0, 0, 0, &[]), LeastFinding::Whole, "it lost nothing");
+    assert_eq!(frozen(0, 1, 1, &[]), LeastFinding::Frozen { besides: false });
+    assert_eq!(frozen(0, 2, 1, &[]), LeastFinding::Frozen { besides: true });
+    // A freeze does not explain misses of the other end.
+    assert_eq!(frozen(0, 1, 1, &[2500]), LeastFinding::Frozen { besides: true });
+    assert_eq!(frozen(1, 0, 1, &[2500]), LeastFinding::Frozen { besides: false });
+    assert_eq!(frozen(1, 0, 1, &[2500, 2900]), LeastFinding::Frozen { besides: true });
+    // Losses before packets count are part of the freeze's cost.
+    assert_eq!(frozen(1, 0, 1, &[100, 2500]), LeastFinding::Frozen { besides: false });
+}
+
+impl CaseHosts for () {
+    fn replace_silent(&mut self) -> Result<(), HostError> {
+        Ok(())
+    }
+}
+
+fn reported(carry: impl Fn(i64, bool, u32) -> Result<StreamOutcome, HostError>) -> LabReport {
+    let [first, step, most, hold] = [3, 1, 20, 60_000].map(Span::from_millis);
+    let options = LeastOptions { first, step, most, hold };
+    let mut tell = |_: &ReportRow| true;
+    let mut cases = Cases::of("min-latency", &mut tell);
+    let number = std::cell::Cell::new(0);
+    let tries = tries(&mut cases, &mut (), (&LabStream::default(), options), |(), plan| {
+        number.set(number.get() + 1);
+        carry(plan.latency.as_nanos() / 1_000_000, plan.duration == hold, number.get())
+    });
+    let mut report = cases.report;
+    tries.tell(&mut report, options, false);
+    report
+}
+
+fn names(report: &LabReport) -> Vec<&str> {
+    report.rows.iter().map(|row| row.name.as_str()).collect()
+}
+
+#[test]
+fn holds_that_failed_for_xruns_alone_are_told_with_what_mends_those() {
+    let of = |lost: &'static [i64]| {
+        let report = reported(move |latency, held, _| {
+            let fails = held && latency < 6;
+            let mut outcome = carried(if fails { lost } else { &[] });
+            outcome.sent.streams[0].counters.xruns = u64::from(fails);
+            Ok(outcome)
+        });
+        report.notes[0].clone()
+    };
+    let told =
+        "failed for xruns alone, which are the devices', whatever the latency is: more --periods";
+    assert!(of(&[]).contains(told), "{}", of(&[]));
+    assert!(!of(&[3000]).contains("for xruns alone"), "{}", of(&[3000]));
+}
+
+#[test]
+fn each_try_is_a_row_and_the_last_is_the_least_with_what_was_missed_a_step_below() {
+    let report = reported(|latency, held, _| {
+        let least = if held { 6 } else { 5 };
+        Ok(carried(if latency < least { &[3000, 3001][..] } else { &[] }))
+    });
+    let all = ["3ms", "5ms", "4ms", "5ms, held", "7ms, held", "the least"];
+    assert_eq!(names(&report), all);
+    let last: serde_json::Value = serde_json::to_value(report.rows.last().unwrap()).unwrap();
+    assert_eq!((&last["result"], &last["below_ns"]), (&json!("whole"), &json!(5_000_000)));
+    snapshot!(last["below_missed"]);
+    assert_eq!((&last["missed"]["due"], &last["missed"]["missed"]), (&json!(2000), &json!(0)));
+    let note = &report.notes[0];
+    // 3/n.
+    snapshot!(note);
+    assert!(report.rows.last().is_some_and(|row| !row.points.is_empty()));
+    assert!(report.rows[0].points.is_empty());
+}
+
+#[test]
+fn tries_in_which_the_host_froze_are_rows_of_their_own_and_are_told() {
+    let report = reported(|_, _, number| {
+        let mut outcome = carried(if number <= 2 { &[3000] } else { &[] });
+        outcome.heard.host.stalls = 1;
+        Ok(outcome)
+    });
+    assert_eq!(names(&report), ["3ms", "3ms, try 2", "3ms, try 3", "the least"]);
+    let results: Vec<_> = report
+        .rows
+        .iter()
+        .map(|row| row.figures.iter().find(|figure| figure.key == "result").unwrap().value.clone())
+        .collect();
+    assert_eq!(results, ["host froze", "host froze", "whole", "whole"]);
+    assert!(report.notes[0].ends_with(": 2"), "{:?}", report.notes);
+    snapshot!(report.notes[1]);
+}
+
+#[test]
+fn the_bound_says_which_holds_it_leaves_out() {
+    let report = reported(|latency, held, number| {
+        let mut outcome = carried(match (held, latency, number) {
+            // 3 ms passes a try; 3 and 4 ms fail the hold, 5 ms passes it the second time.
+            (true, 3, _) => &[3000],
+            (true, 4, _) => &[3000],
+            (true, 5, 3) => &[3000],
+            _ => &[],
+        });
+        if held && latency == 5 {
+            outcome.heard.host.stalls = 1;
+        }
+        Ok(outcome)
+    });
+    let told = report.notes.last().unwrap();
+    snapshot!(told);
+    // Without freezes and failed holds, the note mentions neither.
+    let report = reported(|_, _, _| Ok(carried(&[])));
+    let told = report.notes.last().unwrap();
+    assert!(!told.contains("freezes") && !told.contains("failed"), "{told}");
+}
+
+#[test]
+fn where_nothing_goes_or_nothing_can_be_found_out_the_reason_is_told_and_no_least() {
+    let report = reported(|_, _, _| Ok(carried(&[3000])));
+    assert!(!names(&report).contains(&LEAST), "{:?}", names(&report));
+    let note = &report.notes[0];
+    assert!(note.contains("up to 20ms") && note.contains("1 lost"), "{note}");
+    let refused =
+        || HostError::Refused { place: "ssh:x".to_owned(), why: "no such device".to_owned() };
+    let report = reported(|_, _, _| Err(refused()));
+    assert_eq!(names(&report), ["3ms", "3ms, try 2"]);
+    assert_eq!(report.rows[1].void, Some(refused().to_string()));
+    assert!(report.notes[1].contains("gave up"), "{:?}", report.notes);
+    assert!(!report.says_something());
+}
