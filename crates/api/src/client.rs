@@ -107,12 +107,11 @@ impl WorkerClient {
         &self.address
     }
 
-    /// Every plugin that the worker offers. What it says is held against itself: see
-    /// [`Catalogue::check`].
-    pub fn catalogue(&self) -> Result<Catalogue, AskError> {
-        let catalogue: Catalogue = self.get("/v1/catalogue")?;
-        catalogue.check().map_err(|what| self.nonsense(what))?;
-        Ok(catalogue)
+    /// Every plugin that the worker offers, and what is wrong with those that are left out: see [`Catalogue::check`].
+    pub fn catalogue(&self) -> Result<(Catalogue, Vec<String>), AskError> {
+        let mut catalogue: Catalogue = self.get("/v1/catalogue")?;
+        let wrong = catalogue.check().map_err(|what| self.nonsense(what))?;
+        Ok((catalogue, wrong))
     }
 
     /// What is taken and what is left.

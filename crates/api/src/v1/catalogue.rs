@@ -27,8 +27,8 @@ pub struct Catalogue {
 
 impl Catalogue {
     /// Whether it can be true: what comes from another host may say anything. What is wrong with it
-    /// otherwise.
-    pub fn check(&self) -> Result<(), String> {
+    /// otherwise; of the plugins that cannot be true, which are left out, what is wrong with each.
+    pub fn check(&mut self) -> Result<Vec<String>, String> {
         if self.version != VERSION {
             return Err(format!("a catalogue of version {}", self.version));
         }
@@ -36,14 +36,17 @@ impl Catalogue {
             return Err(format!("{} plugins, and {MOST_PLUGINS} are the most", self.plugins.len()));
         }
         text("the worker's name", &self.worker)?;
-        let mut known = BTreeSet::new();
-        for plugin in &self.plugins {
-            plugin.check()?;
-            if !known.insert(plugin.id.as_str()) {
-                return Err(format!("two plugins are {:?}", plugin.id));
-            }
-        }
-        Ok(())
+        let (mut known, mut wrong) = (BTreeSet::new(), Vec::new());
+        self.plugins.retain(|plugin| {
+            let odd = match plugin.check() {
+                Ok(()) if known.insert(plugin.id.clone()) => return true,
+                Ok(()) => format!("two plugins are {:?}", plugin.id),
+                Err(odd) => odd,
+            };
+            wrong.push(printable(&odd, MOST_TEXT));
+            false
+        });
+        Ok(wrong)
     }
 }
 
@@ -98,7 +101,7 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// The same of one of them. Whoever reads a catalogue refuses all of it for one that fails, so a worker offers none.
+    /// The same of one of them. An older taut refuses a whole catalogue for one that fails, so a worker offers none.
     pub fn check(&self) -> Result<(), String> {
         let Self { id, label, ports, .. } = self;
         text("a plugin's id", id)?;
