@@ -105,11 +105,11 @@ impl WorkerClient {
         &self.address
     }
 
-    /// All plugins that the worker offers, validated by [`Catalogue::check`].
-    pub fn catalogue(&self) -> Result<Catalogue, AskError> {
-        let catalogue: Catalogue = self.get("/v1/catalogue")?;
-        catalogue.check().map_err(|what| self.nonsense(what))?;
-        Ok(catalogue)
+    /// All valid plugins that the worker offers, and the faults of those left out ([`Catalogue::check`]).
+    pub fn catalogue(&self) -> Result<(Catalogue, Vec<String>), AskError> {
+        let mut catalogue: Catalogue = self.get("/v1/catalogue")?;
+        let wrong = catalogue.check().map_err(|what| self.nonsense(what))?;
+        Ok((catalogue, wrong))
     }
 
     /// Used and free capacity.

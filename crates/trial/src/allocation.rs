@@ -3,6 +3,10 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// Of all threads.
+static ALL: AtomicI64 = AtomicI64::new(0);
 
 thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
@@ -19,6 +23,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.set(CALLS.get() + 1);
         LIVE.set(LIVE.get() + layout.size() as i64);
+        ALL.fetch_add(layout.size() as i64, Ordering::Relaxed);
         // SAFETY: the caller keeps the contract of this function.
         unsafe { System.alloc(layout) }
     }
@@ -26,6 +31,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         CALLS.set(CALLS.get() + 1);
         LIVE.set(LIVE.get() - layout.size() as i64);
+        ALL.fetch_sub(layout.size() as i64, Ordering::Relaxed);
         // SAFETY: the caller keeps the contract of this function.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -38,6 +44,11 @@ pub fn allocator_calls() -> u64 {
 /// Bytes allocated minus bytes freed by the current thread.
 pub fn live_bytes() -> i64 {
     LIVE.get()
+}
+
+/// The same of all threads.
+pub fn live_bytes_of_all() -> i64 {
+    ALL.load(Ordering::Relaxed)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ mod timed;
 mod verdict;
 mod watch;
 
-pub use allocation::{CountingAllocator, allocator_calls, live_bytes};
+pub use allocation::{CountingAllocator, allocator_calls, live_bytes, live_bytes_of_all};
 pub use lack::{Lack, skipped};
 pub use ports::{free_udp_ports, is_listed};
 pub use replay::replay;

@@ -26,8 +26,9 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Validates the catalogue, as another host may send anything; returns what is wrong with it.
-    pub fn check(&self) -> Result<(), String> {
+    /// Validates the catalogue, as another host may send anything, and removes invalid plugins. Returns the fault of each
+    /// of those, or of the catalogue.
+    pub fn check(&mut self) -> Result<Vec<String>, String> {
         if self.version != VERSION {
             return Err(format!("a catalogue of version {}", self.version));
         }
@@ -35,14 +36,17 @@ impl Catalogue {
             return Err(format!("{} plugins, and {MOST_PLUGINS} are the most", self.plugins.len()));
         }
         text("the worker's name", &self.worker)?;
-        let mut known = BTreeSet::new();
-        for plugin in &self.plugins {
-            plugin.check()?;
-            if !known.insert(plugin.id.as_str()) {
-                return Err(format!("two plugins are {:?}", plugin.id));
-            }
-        }
-        Ok(())
+        let (mut known, mut wrong) = (BTreeSet::new(), Vec::new());
+        self.plugins.retain(|plugin| {
+            let odd = match plugin.check() {
+                Ok(()) if known.insert(plugin.id.clone()) => return true,
+                Ok(()) => format!("two plugins are {:?}", plugin.id),
+                Err(odd) => odd,
+            };
+            wrong.push(printable(&odd, MOST_TEXT));
+            false
+        });
+        Ok(wrong)
     }
 }
 
@@ -97,7 +101,7 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Validates one plugin. A reader rejects a catalogue with any invalid plugin, so workers offer
+    /// Validates one plugin. Older versions reject a catalogue with any invalid plugin, so workers offer
     /// none.
     pub fn check(&self) -> Result<(), String> {
         let Self { id, label, ports, .. } = self;

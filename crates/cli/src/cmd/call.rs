@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use clap::ValueEnum;
 use tautline_api::call::CallAddress;
 use tautline_api::client::WorkerAddress;
-use tautline_api::trust::TrustStore;
+use tautline_api::trust::{TrustFile, TrustStore, TrustedHosts, usual_folder};
 use tautline_call::{CallerConfig, Callers, Command, DeviceChoice, is_mixed};
 use tautline_engine::control::requests;
 use tautline_proto::device::Stop;
@@ -34,6 +34,10 @@ const KEYS: &str =
 
 pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     flags.end.running.refuse_partial_packet_log()?;
+    // An unreadable list is refused once this host's key is needed.
+    let list = usual_folder().and_then(|folder| TrustFile::in_folder(&folder).hosts());
+    let list = list.unwrap_or_default();
+    flags.hosts.iter_mut().for_each(|host| *host = paired(host, &list).unwrap_or(host.clone()));
     refuse_twice(&flags.hosts)?;
     if let Some(file) = flags.end.record.as_deref().filter(|record| is_mixed(record)) {
         sound_files::make_room(file, flags.end.overwrite)?;
@@ -125,6 +129,19 @@ const fn key(byte: u8) -> Option<Pressed<Command>> {
         b'<' | b',' => Command::PtimeBy(Ordering::Less),
         _ => return None,
     }))
+}
+
+/// The host of this name in the list, at the place where it was paired.
+fn paired(host: &CallHost, list: &TrustedHosts) -> Option<CallHost> {
+    let CallHost::At(CallAddress(WorkerAddress { name: None, host, port }, None)) = host else {
+        return None;
+    };
+    let mut paired = format!("{host}={}", list.place(host)?).parse().ok()?;
+    match &mut paired {
+        CallHost::At(CallAddress(WorkerAddress { port: at, .. }, _))
+        | CallHost::BySsh { port: at, .. } => *at = *port,
+    }
+    Some(paired)
 }
 
 /// Addresses of the hosts, via a tunnel for ssh; `None` once `stop` is requested.
@@ -227,6 +244,34 @@ impl CallLines {
             _ => Err("this cannot be changed in a call; write mute, unmute, hold, resume, volume, latency, ptime, format, \
                 bitrate, transport, status or quit"
                 .into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_of_a_paired_machine_is_called_where_it_was_paired() {
+        let key = "A".repeat(43) + "=";
+        let list = format!(
+            "studio = '{key} 10.0.0.2'\nattic = '{key} [fe80::1]'\nshed = '{key} ssh:me@shed'\nlab = '{key}'"
+        );
+        let list = TrustedHosts::read(&list).unwrap();
+        for (asked, called) in [
+            ("studio", Some("studio=10.0.0.2")),
+            ("studio:17250", Some("studio=10.0.0.2:17250")),
+            ("attic", Some("attic=[fe80::1]")),
+            ("shed", Some("shed=ssh:me@shed")),
+            ("studio=10.0.0.3", None),
+            ("ssh:studio", None),
+            ("lab", None),
+            ("10.0.0.2", None),
+        ] {
+            let [asked, called] =
+                [Some(asked), called].map(|host| host.map(|host| host.parse().unwrap()));
+            assert_eq!(asked.and_then(|asked| paired(&asked, &list)), called);
         }
     }
 }

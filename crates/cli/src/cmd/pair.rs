@@ -27,8 +27,9 @@ fn call(store: &Arc<TrustStore>, whom: &PairingAddress) -> Result<(), Failure> {
     let pairing = Pairing::dial(whom, store).map_err(failure)?;
     let peer = Peer::of(&pairing, whom.0.name.as_deref());
     compare(store, pairing, &peer)?;
-    peer.tell(Some(&whom.0.host));
-    Ok(())
+    // An IPv6 address has brackets, as in what is called.
+    let host = &whom.0.host;
+    peer.paired(store, &if host.contains(':') { format!("[{host}]") } else { host.clone() })
 }
 
 /// Maximum number of concurrent exchanges. A silent host has a timeout of 5 s.
@@ -65,7 +66,7 @@ fn wait(store: &Arc<TrustStore>, listen: SocketAddr, name: Option<&str>) -> Resu
             Ok(pairing) => {
                 let peer = Peer::of(&pairing, name);
                 compare(store, pairing, &peer)?;
-                peer.tell(None);
+                peer.tell("");
                 return Ok(());
             }
             Err(error) if error.is_before_code() => {
@@ -131,13 +132,16 @@ impl Peer {
         }
     }
 
-    fn tell(&self, host: Option<&str>) {
-        let Self { name, .. } = self;
-        let next = match host {
-            Some(host) => format!("; where taut serve runs there: taut call {name}={host}"),
-            None => String::new(),
-        };
-        screen::tell(&format!("paired: {name} is trusted here now{next}"));
+    /// Keeps where it was reached, so that its name is enough to call it.
+    fn paired(&self, store: &TrustStore, place: &str) -> Result<(), Failure> {
+        let Self { name, key } = self;
+        store.trusted().trust_at(name, *key, Some(place))?;
+        self.tell(&format!("; where taut serve runs there: taut call {name}"));
+        Ok(())
+    }
+
+    fn tell(&self, next: &str) {
+        screen::tell(&format!("paired: {} is trusted here now{next}", self.name));
     }
 }
 
@@ -192,9 +196,7 @@ fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(
     let Some(peer) = accepted?.filter(|_| status.success()) else {
         return Err(ssh_failed(destination, status));
     };
-    store.trusted().trust(&peer.name, peer.key)?;
-    peer.tell(Some(&format!("ssh:{destination}")));
-    Ok(())
+    peer.paired(store, &format!("ssh:{destination}"))
 }
 
 #[derive(Deserialize)]

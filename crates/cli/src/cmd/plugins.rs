@@ -130,7 +130,13 @@ fn listed_here(offers: &PluginOffers) -> ListedWorker {
 
 fn listed(address: &WorkerAddress) -> Result<ListedWorker, Failure> {
     let asked = WorkerClient::usual(address).and_then(|client| client.catalogue());
-    let catalogue = asked.map_err(|error| Failure::open(error.to_string()))?;
+    let (catalogue, wrong) = asked.map_err(|error| Failure::open(error.to_string()))?;
+    if let [first, ..] = &wrong[..] {
+        screen::tell(&format!(
+            "{address}: plugins left out: {}, the first: {first}\nhint: update taut or these plugins there",
+            wrong.len()
+        ));
+    }
     let name = address.name.clone().unwrap_or_else(|| address.host.clone());
     Ok(ListedWorker { address: Some(address.to_string()), name, catalogue })
 }

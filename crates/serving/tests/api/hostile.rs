@@ -160,28 +160,8 @@ fn a_worker_that_lies_is_found_out() {
         change(&mut told);
         http(&told.to_string())
     };
-    assert!(client(lying(catalogue(&|_| {}))).catalogue().is_ok());
     for (answer, says) in [
         (catalogue(&|told| told["version"] = 2.into()), "version 2"),
-        (catalogue(&|told| told["plugins"][0]["label"] = "two words".into()), "no word"),
-        (catalogue(&|told| told["plugins"][0]["name"] = "\u{1b}[2J".into()), "control characters"),
-        (catalogue(&|told| told["plugins"][0]["name"] = "gnp.\u{202e}".into()), "an override"),
-        (catalogue(&|told| told["plugins"][0]["maker"] = "m".repeat(2000).into()), "too long"),
-        (catalogue(&|told| told["plugins"][0]["ports"][0]["descriptor"] = 15.into()), "no kind"),
-        (
-            catalogue(&|told| {
-                let port = told["plugins"][0]["ports"][0].clone();
-                told["plugins"][0]["ports"] = vec![port; 5000].into();
-            }),
-            "5000 ports",
-        ),
-        (
-            catalogue(&|told| {
-                let plugin = told["plugins"][0].clone();
-                told["plugins"] = vec![plugin; 2].into();
-            }),
-            "two plugins are",
-        ),
         (http("nonsense"), "line 1"),
         ("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n".to_owned(), "status 500"),
         ("SMTP ready\r\n".to_owned(), "update taut"),
@@ -189,6 +169,37 @@ fn a_worker_that_lies_is_found_out() {
         let error = client(lying(answer)).catalogue().expect_err(says).to_string();
         assert!(error.contains("update taut"), "{says}: {error}");
         snapshot!(says, error);
+    }
+}
+
+#[test]
+fn odd_plugin_is_left_out_of_a_catalogue_and_the_others_are_not() {
+    type Change = fn(&mut serde_json::Value);
+    let odd: [(Change, &str); 6] = [
+        (|odd| odd["label"] = "two words".into(), "no word"),
+        (|odd| odd["name"] = "\u{1b}[2J".into(), "control characters"),
+        (|odd| odd["name"] = "gnp.\u{202e}".into(), "an override"),
+        (|odd| odd["maker"] = "m".repeat(2000).into(), "too long"),
+        (|odd| odd["ports"][0]["descriptor"] = 15.into(), "no kind"),
+        (|odd| odd["ports"] = vec![odd["ports"][0].clone(); 5000].into(), "5000 ports"),
+    ];
+    let whole = serde_json::to_value(plugin()).unwrap();
+    // A second of the same name is odd, too.
+    let same: (Change, &str) = (|_| (), "two plugins are");
+    for (change, says) in odd.into_iter().chain([same]) {
+        let mut odd = whole.clone();
+        if says != "two plugins are" {
+            odd["id"] = "odd.so:odd".into();
+        }
+        change(&mut odd);
+        let plugins = [&whole, &odd, &whole];
+        let mut told = serde_json::json!({"version": 1, "worker": "w", "plugins": plugins});
+        told["plugins"][2]["id"] = "last.so:last".into();
+        let (catalogue, wrong) = client(lying(http(&told.to_string()))).catalogue().unwrap();
+        let ids: Vec<_> = catalogue.plugins.iter().map(|plugin| plugin.id.as_str()).collect();
+        assert_eq!(ids, [plugin().id.as_str(), "last.so:last"], "{says}");
+        let [wrong] = &wrong[..] else { panic!("{says}: {wrong:?}") };
+        snapshot!(says, wrong);
     }
 }
 

@@ -39,7 +39,8 @@ fn what_the_worker_offers_comes_whole() {
     let client = client(server.address());
     let mut expected = plugin();
     expected.ports.iter_mut().for_each(|port| port.upper = 0.0);
-    let catalogue = client.catalogue().unwrap();
+    let (catalogue, wrong) = client.catalogue().unwrap();
+    assert_eq!(wrong, [] as [String; 0]);
     assert_eq!((catalogue.worker.as_str(), catalogue.plugins), ("hollow", vec![expected]));
     let Capacity { cores, used_share, .. } = client.capacity().unwrap();
     assert_eq!((cores, used_share), (2, vec![0.25, 0.5]));

@@ -54,7 +54,7 @@ impl TautWorker {
         point: &CapacityPoint,
         asked: StreamAsked<'_>,
     ) -> Result<(StreamOpened, Far), String> {
-        let catalogue = self.client.catalogue().map_err(|error| error.to_string())?;
+        let (catalogue, _) = self.client.catalogue().map_err(|error| error.to_string())?;
         let plugin = catalogue.plugins.iter().find(|plugin| plugin.label == asked.label);
         let plugin = plugin.ok_or_else(|| {
             format!(
