@@ -268,10 +268,10 @@ impl Keeper {
         let mut told = locked(&self.told);
         (told.process, told.standby) = (standby.as_ref().map(ChildProcess::id), None);
         drop(told);
-        if let Some(mut child) = standby {
-            if child.tell(&order).is_ok() {
-                return Ok(Some((child, true)));
-            }
+        if let Some(mut child) = standby
+            && child.tell(&order).is_ok()
+        {
+            return Ok(Some((child, true)));
         }
         if wait(&[&self.halt], now() + pause(in_a_row)) {
             return Ok(None);
