@@ -12,7 +12,7 @@ SHORT = ("--attempt", "100ms", "--step", "500us", "--fine", "250us") if REPEATS 
 # host's own call as well, so that nothing at all is missed by no cost.
 SPORADIC = ("--allow", "0.1%", "--hold", "4s", "--idle", "4s")
 # Paper: the network of its machines was Fast Ethernet.
-FAST_ETHERNET = ("--virtual-work", "--wait", "250us", "--io-thread-rate", "100Mbit")
+FAST_ETHERNET = ("--virtual-work", "--wait", "250us", "--link-rate", "100Mbit")
 # Its dummy driver takes powers of two.
 UNDER_JACK = ("--jack", "--virtual-work", "--wait", "250us", "--period", "256")
 

@@ -117,7 +117,7 @@ def mouth_to_ear():
 def ladder():
     """Tables 2.1, 3.3 and 3.4."""
     kinds = ("silent", "noisy", "unhandled")
-    found = over_cable("ladder", *(word for kind in kinds for word in ("--noise", kind)), "--duration", f"{SECONDS}s")
+    found = over_cable("latency-sweep", *(word for kind in kinds for word in ("--noise", kind)), "--duration", f"{SECONDS}s")
     if not found:
         return None
     rows, command = found
@@ -232,7 +232,7 @@ READ = ("user_percent", "system_percent", "softirq_percent", "switches_per_s", "
 def resources():
     """Figures 3.7 to 3.9."""
     kinds = ("silent", "noisy", "unhandled")
-    found = over_cable("ladder", *(word for kind in kinds for word in ("--noise", kind)), "--rung", "test 1",
+    found = over_cable("latency-sweep", *(word for kind in kinds for word in ("--noise", kind)), "--rung", "test 1",
                        "--rung", "test 10", "--duration", f"{4 * SECONDS}s")
     if not found:
         return None
@@ -262,9 +262,9 @@ PLAYS, CAPTURES = "alsa:hw:Loopback,0,0?format=S32_LE", "alsa:hw:Loopback,1,0?fo
 
 def handover():
     """Figure 3.14."""
-    found = [experiment("handover", "--device", "virtual:", "--duration", f"{2 * SECONDS}s")]
+    found = [experiment("callback-jitter", "--device", "virtual:", "--duration", f"{2 * SECONDS}s")]
     with tempfile.TemporaryDirectory() as folder:
-        words = ["handover", "--output", PLAYS, "--input", CAPTURES, "--duration", f"{2 * SECONDS}s"]
+        words = ["callback-jitter", "--output", PLAYS, "--input", CAPTURES, "--duration", f"{2 * SECONDS}s"]
         say(f"taut lab {' '.join(words)}, in the lab guest")
         subprocess.run(["scripts/lab-vm", "--quiet", "--period", "48", "--out", folder, "--", TAUT, "lab", *words,
                         "--report", "none", "--report-file", "/lab/out/report.json"], cwd=ROOT)

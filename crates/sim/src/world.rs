@@ -590,7 +590,7 @@ impl World {
         }
         let rate = self.scenario.format.rate;
         let changed = self.by_policy(|policy, context| match change {
-            Change::Packet(packet) => policy.set_ptime(rate.span_of(packet), context),
+            Change::Packet(packet) => policy.set_ptime(rate.span_of(packet), context).map(|_| ()),
             Change::Sample(sample) => policy.set_coding(sample.into(), context),
             Change::Redundancy(asked) => policy.set_redundancy(asked),
             Change::Latency(latency) => policy.set_latency(LatencyRule::Chosen(latency), context),

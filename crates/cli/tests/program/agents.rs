@@ -51,8 +51,8 @@ fn every_experiment_that_tells_one_way_times_makes_rows_void_whose_clocks_are_to
             &format!("#!/bin/sh\n{TAUT} lab agent | sed -u '{source}'\n"),
         );
         for line in [
-            "ladder --rung test@10",
-            "least --period 240 --periods 16",
+            "latency-sweep --rung test@10",
+            "min-latency --period 240 --periods 16",
             "load --most 1 --latency 400ms",
             "network --only silent",
             "schedulers --case other,@loaded --latency 400ms --load spin:1",

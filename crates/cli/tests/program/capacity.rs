@@ -133,7 +133,7 @@ fn a_run_whose_rows_of_workers_are_all_void_has_failed_whatever_the_plugin_here_
 #[test]
 fn blocks_of_workers_behind_slow_links_come_back_no_sooner_than_the_masters_link_lets_them() {
     shared(|| {
-        let Some(report) = in_networks(capacity("--workers 6 --io-thread-rate 20Mbit")) else {
+        let Some(report) = in_networks(capacity("--workers 6 --link-rate 20Mbit")) else {
             return;
         };
         let [_, there] = both(&report);

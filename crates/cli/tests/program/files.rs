@@ -50,7 +50,7 @@ fn a_setting_of_the_demo_is_not_taken_for_one_of_the_pages() {
 #[test]
 fn what_cannot_be_written_is_refused_before_the_run() {
     let folder = Folder::new();
-    for option in ["ledger", "report-file"] {
+    for option in ["packet-log", "report-file"] {
         let path = folder.file("missing").join("x.json");
         // Without an end of its own: it would go on for ever.
         let send = format!("send --input null: --to rtp://127.0.0.1:5004 --{option}");

@@ -143,9 +143,9 @@ fn options_stand_in_the_settings_file_and_the_command_line_overrules_it() {
         let sent = scene.noise("sent.wav", 300, 1);
         let addresses = [loopback(), loopback()];
         let settings = format!(
-            "latency = \"400ms\"\nperiod = 240\nperiods = 32\nreport = \"json\"\nno-witness = true\n\
+            "latency = \"400ms\"\nperiod = 240\nperiods = 32\nreport = \"json\"\nno-stall-monitor = true\n\
          [send]\ninput = \"file:sent.wav\"\nto = [\"{}\", \"{}\"]\nptime = \"5ms\"\n\
-         [recv]\noutput = \"file:heard.wav\"\nuntil-bye = true\nlatency = \"300ms\"\nrate = 48000\nchannels = 2\n",
+         [recv]\noutput = \"file:heard.wav\"\nexit-on-bye = true\nlatency = \"300ms\"\nrate = 48000\nchannels = 2\n",
             addresses[0], addresses[1]
         );
         std::fs::write(scene.0.file("tautline.toml"), settings).unwrap();

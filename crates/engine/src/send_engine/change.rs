@@ -50,10 +50,10 @@ impl SentStream {
                 Changed::Latency(rule)
             }
             SendChange::Ptime(ptime) => {
-                self.decide(|policy, context| policy.set_ptime(ptime, context))?;
+                let ptime = self.decide(|policy, context| policy.set_ptime(ptime, context))?;
                 self.note(watch);
                 self.note_fragments(watch);
-                Changed::Ptime(self.policy.format().ptime())
+                Changed::Ptime(ptime)
             }
             SendChange::Format(coding) => {
                 self.decide(|policy, context| policy.set_coding(coding, context))?;

@@ -93,19 +93,20 @@ impl SendPolicy {
         Ok(())
     }
 
-    /// Sets the packet time.
+    /// Sets the packet time, and returns it in whole frames. Packets may stay shorter, as long as the path does not carry
+    /// these.
     pub fn set_ptime(
         &mut self,
         ptime: Span,
         context: &mut SendContext<'_>,
-    ) -> Result<(), SendRefused> {
+    ) -> Result<Span, SendRefused> {
         let packet = packet_frames(self.config.format.rate, ptime).map_err(SendRefused::Ptime)?;
         let format = StreamFormat { packet, ..self.config.format };
         self.set_format(format, true, context)?;
         if !self.config.spaced && self.config.device.period > packet {
             self.notes.note(SendNote::SentAtOnce(format.ptime()));
         }
-        Ok(())
+        Ok(format.ptime())
     }
 
     /// Sets the coding.
