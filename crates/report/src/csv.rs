@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(table(call).unwrap(), "role,x\nrecv,1\nsend,2\n");
         let rows =
             r#"{"experiment":"latency-sweep","rows":[{"name":"3 ms","void":null,"x":true}]}"#;
-        assert_eq!(table(rows).unwrap(), "experiment,name,x\nladder,3 ms,true\n");
+        assert_eq!(table(rows).unwrap(), "experiment,name,x\nlatency-sweep,3 ms,true\n");
         assert_eq!(table(r#"{"rows":[]}"#).unwrap(), "\n");
     }
 }

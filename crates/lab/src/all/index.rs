@@ -99,7 +99,7 @@ mod tests {
             does: "hold <measured> against configured",
             command: "taut lab latency-sweep".into(),
             duration_ns: 0,
-            page: Some("ladder.html".into()),
+            page: Some("latency-sweep.html".into()),
             rows: Vec::new(),
             failed: None,
         }
@@ -121,7 +121,7 @@ mod tests {
             (0..8).map(|number| row(&format!("row {number}"), None)).collect();
         rows.push(row("last", Some("the kernel <refused>")));
         let page = told(AllOutcome { rows, ..outcome() });
-        assert!(page.contains("<a href=\"ladder.html\">ladder</a>"), "{page}");
+        assert!(page.contains("<a href=\"latency-sweep.html\">latency-sweep</a>"), "{page}");
         assert!(page.contains("hold &lt;measured&gt;"), "{page}");
         let cells = "<td>row 5</td><td>5ms</td><td>5ms ± 21us</td><td></td>";
         assert!(page.contains(cells), "{page}");

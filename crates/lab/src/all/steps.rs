@@ -102,7 +102,7 @@ mod tests {
         let ladder = words("latency-sweep");
         assert!(ladder.windows(2).any(|pair| pair == ["--with", "netns:far"]), "{ladder:?}");
         let reports = Experiment::named("latency-sweep").unwrap().reports(Path::new("/a b"));
-        let files = ["/a b/ladder.json", "/a b/ladder.html"];
+        let files = ["/a b/latency-sweep.json", "/a b/latency-sweep.html"];
         assert_eq!(
             reports,
             ["--report", "none", "--report-file", files[0], "--report-file", files[1]]
