@@ -320,10 +320,9 @@ impl Endpoint {
         let (_, asked, carried) = self.redundancy;
         // TCP sends again by itself, and has less room for copies.
         let wanted = if self.link.switch.transport().is_tcp() { Redundancy::Off } else { asked };
-        if wanted != carried {
+        // A latency that leaves no time for repairs was reported when the sound began. Shorter packets may fit later.
+        if wanted != carried && self.send.ask(SendChange::Redundancy(wanted)).is_ok() {
             self.redundancy.2 = wanted;
-            // A latency that leaves no time for repairs was reported when the sound began.
-            let _ = self.send.ask(SendChange::Redundancy(wanted));
         }
     }
 

@@ -173,7 +173,7 @@ pub(crate) struct Send {
     pub(crate) ptime: Option<Span>,
     /// Opus bit rate, such as 96k
     ///
-    /// 6k to 510k bits per second. [default: 96k per channel; opus-voice: 32k]
+    /// 6k to 510k bits per second. [default: 96k per channel; opus-voice: 32k per channel]
     #[arg(long, value_name = "BITS", value_parser = bitrate, help_heading = "Stream", hide_short_help = true)]
     pub(crate) bitrate: Option<u32>,
     /// Capture to playback, or auto [default: 5ms]
@@ -371,15 +371,15 @@ pub(crate) struct Recv {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Stream")]
 pub(crate) struct StreamFlags {
-    /// Sample rate, 8000 to 192000 [default: 48000]
+    /// Sample rate, 8000 to 192000 [default: automatic]
     ///
     /// 8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000, 88200, 96000, 176400 or 192000. send takes the rate
-    /// of the file by default, recv that of the sender.
+    /// of the file by default, recv that of the sender; otherwise 48000.
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
-    /// Channels, 1 to 64 [default: 2]
+    /// Channels, 1 to 64 [default: automatic]
     ///
-    /// send takes those of the file by default, recv those of the sender.
+    /// send takes those of the file by default, recv those of the sender; otherwise 2.
     #[arg(long, value_name = "N", value_parser = channels)]
     pub(crate) channels: Option<Channels>,
     /// l16, l24, l32, f32, opus, … [default: auto]

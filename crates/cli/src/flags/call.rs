@@ -119,8 +119,8 @@ pub(crate) struct CallFlags {
     pub(crate) echo_cancel: EchoFlag,
     /// Opus bit rate, such as 96k
     ///
-    /// With --format opus or opus-voice. The network may force a lower one. [default: 96k per channel of opus, 32k of
-    /// opus-voice]
+    /// With --format opus or opus-voice. The network may force a lower one. [default: 96k per channel;
+    /// opus-voice: 32k per channel]
     #[arg(long, value_name = "BITS", value_parser = bitrate, help_heading = "Stream", hide_short_help = true)]
     pub(crate) bitrate: Option<u32>,
     /// auto, udp or tcp [default: auto]

@@ -1,15 +1,16 @@
-//! Of the commands about who this machine is and whom it trusts.
+//! Help of `taut id`, `pair`, `srtp-key` and `trust`.
 
 pub(crate) const ID: &str = r#"Examples:
-  # What this machine is known by, a name and a key:
+  # The name and key of this machine:
   taut id
-  # For curl, which then speaks for this machine:
+  # A certificate for curl:
   taut id --export keys
 
-The key is made at first use. It lies in identity.pem in $TAUT_HOME, else in
-$XDG_CONFIG_HOME/tautline (~/.config/tautline), for its owner alone. What is
-printed is no secret: the other machine takes it by taut trust. Where it can be
-reached by ssh, `taut trust $(ssh studio taut id)` here does that at once.
+`taut pair` exchanges keys in one step; `taut id` is for doing it by hand. The
+output is not secret: run taut trust with it on the other machine, or here
+`taut trust $(ssh studio taut id)`. The key is created at first use, in
+identity.pem in $TAUT_HOME or $XDG_CONFIG_HOME/tautline (~/.config/tautline),
+readable by its owner only.
 
 For scripts, --report json; curl takes --pinnedpubkey sha256// and the pin:
   { "schema": 1, "name", "key", "pin" }"#;
@@ -32,40 +33,40 @@ million. The machine that waits needs TCP port 17250 open meanwhile.
 Exit status: 0 paired, 1 not confirmed or lost, 3 not reached."#;
 
 pub(crate) const SRTP_KEY: &str = r#"Examples:
-  # Both ends take the same key, copied there as a secret is:
+  # Create a key, and copy it to both ends over a secure channel:
   taut srtp-key studio.key
   taut send --input alsa:hw:0 --to rtp://239.1.2.3:5004 \
       --srtp-key-file studio.key
   taut recv --from rtp://239.1.2.3:5004 --output alsa:hw:0 \
       --srtp-key-file studio.key
-  # Where no UDP passes, likewise:
+  # Over TCP:
   taut recv --from rtp+tcp://:5004 --output alsa:hw:0 \
       --srtp-key-file studio.key
-  # For ffmpeg, which knows no other profile:
+  # For ffmpeg, which supports only this profile:
   taut srtp-key --profile AES_CM_128_HMAC_SHA1_80 studio.key
   ffmpeg -re -i song.wav -c:a pcm_s24be -f rtp \
       -srtp_out_suite AES_CM_128_HMAC_SHA1_80 \
       -srtp_out_params "$(cut -d: -f2 studio.key)" \
       "srtp://10.0.0.2:5004?pkt_size=300"
 
-The file is one line, PROFILE inline:BASE64 (RFC 4568), and its owner's alone; it
-is refused where others may read it. GStreamer's srtpenc and srtpdec take
-the same bytes as hexadecimal digits:
+The file has one line, PROFILE inline:BASE64 (RFC 4568). It is rejected if other
+users can read it. GStreamer's srtpenc and srtpdec take the same bytes in
+hexadecimal:
   cut -d: -f2 studio.key | base64 -d | od -An -v -tx1 | tr -d ' \n'
-Whoever has the key hears the stream and can send in its place. Make another
-from time to time, and whenever somebody is to hear it no more."#;
+With the key, a machine can receive the stream and send in its place. Create a
+new key from time to time, and when a machine must no longer receive it."#;
 
 pub(crate) const TRUST: &str = r#"Examples:
-  # What taut id prints on the other machine, by its name there or another:
+  # By hand, with the output of taut id on the other machine:
   taut trust studio oBqPFNDQXqYWGm5rdrEJvQfhSQjH5cGzRJ1BlGtPdHM=
   taut trust --list
   taut trust --remove studio
 
-Whoever is trusted may have this machine run any plugin that taut work offers
-here, and is believed in what it says. So both must trust each other. The list
-is trusted.toml, beside identity.pem (taut id); a worker that runs heeds a
-change at once. Whoever is removed opens no stream of plugins any more; open
-ones go on until they are closed. Calls end within two seconds.
+A trusted machine may run all plugins that taut work offers here, and may call
+taut serve. Both machines must trust each other. The list is trusted.toml, next
+to identity.pem (see taut id). Running programs notice changes at once. A removed
+machine cannot open new streams; open plugin streams continue until they are
+closed, calls end within two seconds.
 
 For scripts, --list --report json:
   { "schema": 1, "trusted": [ { "name", "key", "pin" } ] }"#;

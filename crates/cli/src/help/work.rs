@@ -1,71 +1,64 @@
-//! Of the commands that run other people's plugins and list them.
+//! Help of `taut work` and `taut plugins`.
 
 pub(crate) const WORK: &str = r#"Examples:
-  # For programs of this machine alone, such as a first try:
+  # For programs on this machine:
   taut work
-  # For other machines; `taut id` says how both come to trust each other:
+  # For other machines, after `taut pair`:
   taut work --listen 0.0.0.0
   # With a file of chains:
   taut work --listen 10.0.0.2:17230 --chains studio.toml
 
-It offers every LADSPA plugin of the folders in LADSPA_PATH, or of
-/usr/lib/ladspa and its like. Each library is asked once, by a process of its
-own; what crashes or never comes back is left out, and `taut plugins` says why.
-Each plugin that is asked for runs in a process of its own, too, and a second
-process, the standby, waits with the plugin loaded. If the first crashes, does
-not come back from a run within a second, or stays stopped for a second
-(SIGSTOP), the standby takes over, and no other plugin notices. A plugin is
-measured when it is asked for first, and what it takes is kept for later starts,
-in $XDG_CACHE_HOME/tautline/costs.json (~/.cache/tautline); one that would leave
-a core less than a fifth of its time is measured again, and refused if that is
-still so.
+Offers all LADSPA plugins in LADSPA_PATH, or in /usr/lib/ladspa and similar
+folders. A separate process reads each library. Libraries that crash or hang are
+left out; `taut plugins` shows the reason. Each plugin runs in a process of its
+own. A second process, the standby, waits with the plugin loaded. It takes over
+if the first one crashes, needs more than a second for a run, or is stopped for
+a second (SIGSTOP). Other plugins are not affected. The cost of a plugin is
+measured at its first use and kept in $XDG_CACHE_HOME/tautline/costs.json
+(~/.cache/tautline). A plugin that would leave less than a fifth of a core free
+is measured again, and rejected if the result is the same.
 
-Plugins are other people's code, so the kernel confines their processes
-(Landlock, seccomp): a plugin reads the folders of plugins and the system's
-libraries (/usr, /lib), writes no file, opens no socket, starts no program and
-sends no signal to other processes. A plugin that reads samples or presets
-elsewhere needs --allow-read FOLDER, once for each folder. `taut doctor` reports
-what this kernel lacks of it.
+The kernel confines plugin processes (Landlock, seccomp). A plugin can read the
+plugin folders and the system's libraries (/usr, /lib). It cannot write files,
+open sockets, start programs or send signals to other processes. A plugin that
+reads samples or presets elsewhere needs --allow-read FOLDER. `taut doctor`
+reports which of this the kernel does not support.
 
-Plugins that are run as one, by one exchange of datagrams:
+Chains: plugins that run as one, with one exchange of packets per block:
   [[chain]]
   name = "voice"
   plugins = ["tap_eq:tap_equalizer", "sc4_1882:sc4"]
   [[parallel]]
   name = "rooms"
   plugins = ["gverb_1216:gverb", "voice"]
-In a chain each hears the one before it. As many channels fit; one channel fits
-any number; and after several channels a plugin of one input and one output runs
-once for each. What runs in parallel has inputs and outputs of its own. A member
-is FILE:LABEL, as `taut plugins` shows it, or a name from the file.
+In a chain, each plugin processes the output of the one before. Channel counts
+must match; one channel fits any number, and a mono plugin after several
+channels runs once per channel. Plugins in parallel keep their own inputs and
+outputs. A member is FILE:LABEL, as shown by `taut plugins`, or a name from the
+file.
 
-It listens at TCP port 17230 where none is given, and at a UDP port for each
-plugin that runs. Ctrl-C ends it, and with it what it runs. Meanwhile it says on
-standard error, a line each, who opens a stream of what and how many blocks it
-worked on and missed when it ends, what is begun anew or given up, and who is
-turned away. What would be said again and again is said once in ten seconds,
-with how often it came."#;
+Uses TCP port 17230 by default and one UDP port per running plugin. Ctrl-C ends
+it and all plugins. It logs to standard error: opened and closed streams with
+blocks processed and missed, restarts, and rejected clients. Repeated messages
+are logged once in ten seconds, with their count."#;
 
 pub(crate) const PLUGINS: &str = r#"Examples:
-  # What this machine would offer by `taut work`, and what it would leave out:
+  # Plugins that this machine would offer with `taut work`, and those left out:
   taut plugins
-  # What other machines have; for hosts of LADSPA here, which load tautline.so:
+  # Plugins of other machines; --save makes them available to LADSPA hosts here:
   taut plugins --worker studio --worker rack=10.0.0.3:17230
   taut plugins --worker studio --save
-  # The same of all that `workers = ["studio", "rack=10.0.0.3:17230"]` names in
-  # tautline.toml; without --save this machine stands above them:
+  # Save those of all `workers = ["studio", "rack=10.0.0.3:17230"]` in
+  # tautline.toml:
   taut plugins --save
-  taut plugins
-  # What is kept, by the labels that hosts show, without asking a worker:
+  # Saved plugins, by the labels that hosts show; no worker is contacted:
   taut plugins --saved
 
-A plugin is told by its id, FILE:LABEL, its name, its channels and controls, and
-what it takes, where that was measured: so much for a run, and so much for each
-frame. What --save keeps lies in $XDG_CACHE_HOME/tautline/plugins.json
-(~/.cache/tautline). A host shows it when it looks for plugins the next time.
-A NAME stands for one worker: what is saved under it later takes the place of
-what was kept under it. Where a worker does not answer, the others are listed
-and kept all the same, and the exit status is 3.
+Columns: id (FILE:LABEL), name, channels, controls and cost, if measured: per
+run and per frame. --save writes to $XDG_CACHE_HOME/tautline/plugins.json
+(~/.cache/tautline); hosts load it through tautline.so when they scan for
+plugins. Saving a NAME again replaces its plugins. If a worker does not answer,
+the others are listed and saved, and the exit status is 3.
 
 For scripts, --report json:
   { "schema": 1, "workers": [ { "address", "name", "catalogue": { "version",

@@ -55,6 +55,11 @@ impl Default for PathSize {
 }
 
 impl PathSize {
+    /// Bytes of the longest datagram that passes, without SRTP's tag.
+    pub(super) const fn payload_bytes(&self) -> usize {
+        self.passes - TAG
+    }
+
     /// The receiver has packets up to this number, of so many that were sent.
     fn reported(&mut self, highest: u32, sent: u64, now: LocalTime) {
         match self.progress {

@@ -1,6 +1,7 @@
 //! Redundancy of a sent stream, as requested or by receivers' losses.
 
 use super::asks;
+use super::path_size::PathSize;
 use super::{NoRepair, SendCommand, SendContext, SendNote, SendPolicy, SendRefused};
 use crate::latency::{repair_latency, repair_time};
 use crate::redundancy::sizing::Losses;
@@ -29,7 +30,10 @@ impl SendPolicy {
             None => leaves,
         };
         let most_asked = config.limits.symbols(self.goes_to_group());
-        Bounds { budget: budget.min(self.reach()).max(Span::ZERO), most_asked, ..bounds }
+        // Longer datagrams may not pass: their loss would ask for even more repair data.
+        let most_bytes = self.path_size.as_ref().map_or(usize::MAX, PathSize::payload_bytes);
+        let most_bytes = most_bytes.min(bounds.most_bytes);
+        Bounds { budget: budget.min(self.reach()).max(Span::ZERO), most_asked, most_bytes, ..bounds }
     }
 
     /// Requested redundancy.

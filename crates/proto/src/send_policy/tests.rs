@@ -52,6 +52,16 @@ fn automatic_latency_has_its_ceiling_whatever_receivers_ask_for_and_packets_take
     assert!(!policy.notes().iter().any(|note| matches!(note, SendNote::AsksBeyond { .. })));
 }
 
+#[test]
+fn redundancy_fits_the_datagrams_that_pass() {
+    let mut policy = sender(13, LatencyRule::AUTO);
+    let unprobed = policy.bounds().most_bytes;
+    assert!(unprobed > 1_200, "{unprobed}");
+    policy.path_size = Some(PathSize::default());
+    // Without SRTP's tag.
+    assert_eq!(policy.bounds().most_bytes, 1_184);
+}
+
 /// Report of receiver `ssrc` on our stream.
 fn report(ssrc: u32) -> Event {
     asking(ssrc, None)
