@@ -195,7 +195,7 @@ fn a_list_that_is_spoilt_or_open_to_others_keeps_a_worker_from_listening() {
     let error = listens().expect_err("others may write it");
     assert!(error.contains("chmod 600"), "{error}");
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    std::fs::write(path, "a = \"no key\"").unwrap();
+    std::fs::write(path, "a = \"nokey\"").unwrap();
     let error = listens().expect_err("no key");
     snapshot!(error);
 }
