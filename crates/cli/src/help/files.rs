@@ -5,18 +5,18 @@ pub(crate) const COMPARE: &str = r#"Examples:
   taut compare song.flac heard.wav --report json
 
 Reports where the sent audio is in the recording, and every change with its
-position: missing, dropped, repeated or replaced frames; resampling in ppm; gain,
-polarity; swapped, silent or mixed channels; reduced bit depth, rounded or with
-dither. For a sine wave of any frequency also THD+N: everything but the sine, up
-to half the sample rate, with harmonics (THD) and noise apart, relative to a
-full-scale sine. Silence at the ends and other audio before and after are
-ignored.
+position: missing, dropped, repeated or replaced frames; resampling in ppm;
+gain, polarity; swapped, silent or mixed channels; reduced bit depth, rounded
+or with dither. For a sine wave of any frequency also THD+N: everything but the
+sine, up to half the sample rate, with harmonics (THD) and noise apart,
+relative to a full-scale sine. Silence at the ends and other audio before and
+after are ignored.
 
-Periodic audio, such as a sine, is located by its start, end or envelope. Without
-them, the delay is ambiguous modulo the period: the delay closest to 0 is
-reported with the period. Frames that a shift by whole periods explains are not
-reported as repeated or lost, and polarity only as inverted if that explains
-clearly more.
+Periodic audio, such as a sine, is located by its start, end or envelope.
+Without them, the delay is ambiguous modulo the period: the delay closest to 0
+is reported with the period. Frames that a shift by whole periods explains are
+not reported as repeated or lost, and polarity only as inverted if that
+explains clearly more.
 
 Cards without a common clock differ by some ppm, so their audio is resampled:
 the verdict is "all there" instead of "identical". Resampled audio must match to

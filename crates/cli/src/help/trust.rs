@@ -62,11 +62,11 @@ pub(crate) const TRUST: &str = r#"Examples:
   taut trust --list
   taut trust --remove studio
 
-A trusted machine may run all plugins that taut work offers here, and may call
-taut serve. Both machines must trust each other. The list is trusted.toml, next
-to identity.pem (see taut id). Running programs notice changes at once. A removed
-machine cannot open new streams; open plugin streams continue until they are
-closed, calls end within two seconds.
+A trusted machine may run all plugins of `taut work` here, and may call
+`taut serve`. Both machines must trust each other. The list is trusted.toml,
+next to identity.pem (see `taut id`). Running programs notice changes at once.
+A removed machine cannot open new streams; open plugin streams continue until
+they are closed, calls end within two seconds.
 
 For scripts, --list --report json:
   { "schema": 1, "trusted": [ { "name", "key", "pin" } ] }"#;

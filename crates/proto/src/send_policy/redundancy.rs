@@ -33,7 +33,12 @@ impl SendPolicy {
         // Longer datagrams may not pass: their loss would ask for even more repair data.
         let most_bytes = self.path_size.as_ref().map_or(usize::MAX, PathSize::payload_bytes);
         let most_bytes = most_bytes.min(bounds.most_bytes);
-        Bounds { budget: budget.min(self.reach()).max(Span::ZERO), most_asked, most_bytes, ..bounds }
+        Bounds {
+            budget: budget.min(self.reach()).max(Span::ZERO),
+            most_asked,
+            most_bytes,
+            ..bounds
+        }
     }
 
     /// Requested redundancy.
