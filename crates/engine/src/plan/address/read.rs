@@ -104,7 +104,7 @@ fn unknown_to_ethernet(key: &str, end: AddressRole) -> Option<&'static str> {
         | ("prio", AddressRole::To)
         | ("volume" | "senders" | "tolerance", AddressRole::From) => None,
         (_, AddressRole::To) => Some("streamid or prio"),
-        (_, AddressRole::From) => Some("streamid, tolerance, gain or senders"),
+        (_, AddressRole::From) => Some("streamid, tolerance, volume or senders"),
     }
 }
 
@@ -380,7 +380,7 @@ impl Address {
             ("ttl" | "loop", AddressRole::From) => {
                 return Err(format!(
                     "`{key}` is for --to, as a receiver sends nothing to a group; leave it out, or \
-                     use iface, source or gain, or senders"
+                     use iface, source or volume, or senders"
                 ));
             }
             (_, AddressRole::To) => {
@@ -388,7 +388,7 @@ impl Address {
             }
             (_, AddressRole::From) => {
                 return Err(format!(
-                    "`{key}` is unknown after ?; use iface, source or gain, or senders"
+                    "`{key}` is unknown after ?; use iface, source or volume, or senders"
                 ));
             }
         }
@@ -491,7 +491,7 @@ mod tests {
     #[test]
     fn what_frames_of_ethernet_do_not_go_by_is_refused_with_what_they_do() {
         let group = "avtp://eth0/91:E0:F0:00:0A:01";
-        for key in ["ttl=4", "loop=0", "iface=eth1", "source=10.0.0.9", "nosuch=1", "gain=-6dB"] {
+        for key in ["ttl=4", "loop=0", "iface=eth1", "source=10.0.0.9", "nosuch=1", "volume=-6dB"] {
             let why = Address::to_send_to(&format!("{group}?{key}")).expect_err(key);
             snapshot!(why);
         }
