@@ -141,6 +141,16 @@ fn limits(terms: &CallTerms, sent: &StreamTerms) -> Option<CodingLimits> {
 
 type EngineThread = JoinHandle<Result<Report, RunError>>;
 
+/// Redundancy of sent packets.
+struct SentRedundancy {
+    /// Request of this end, which applies if the terms have none.
+    own: Option<Redundancy>,
+    /// For UDP.
+    agreed: Redundancy,
+    /// At present.
+    carried: Redundancy,
+}
+
 /// See the module.
 pub(crate) struct Endpoint {
     pub(crate) link: CallLink,
@@ -150,8 +160,7 @@ pub(crate) struct Endpoint {
     coding: CodingWatch,
     /// What was agreed on for what is sent, among what it follows the network, and the latency.
     sent: (StreamTerms, Option<CodingLimits>, CallLatency),
-    /// What packets are to carry of earlier ones where this end alone says so, what they are to by UDP, and do now.
-    redundancy: (Option<Redundancy>, Redundancy, Redundancy),
+    redundancy: SentRedundancy,
     /// Fades both directions and ends them, and ends them at once.
     fades: Stop,
     stop: Stop,
@@ -268,8 +277,8 @@ impl Endpoint {
                 .map_err(|why| running((config.refusal_words)(&why)))?;
         }
         let sent = (*setup.terms(Direction::Capture), setup.limits(), terms.latency);
-        let asked = terms.regulator(config.redundancy).asked();
-        let redundancy = (config.redundancy, asked, asked);
+        let agreed = terms.regulator(config.redundancy).asked();
+        let redundancy = SentRedundancy { own: config.redundancy, agreed, carried: agreed };
         Ok((
             Self {
                 link,
@@ -310,19 +319,19 @@ impl Endpoint {
             made?;
             self.sent = sent;
         }
-        self.redundancy.1 = terms.regulator(self.redundancy.0).asked();
+        self.redundancy.agreed = terms.regulator(self.redundancy.own).asked();
         self.recv.ask(RecvChange::Latency(None, terms.latency.rule()))?;
         Ok(())
     }
 
     /// Has packets carry redundancy while they go by UDP. To be called at every turn.
     pub(crate) fn follow_transport(&mut self) {
-        let (_, asked, carried) = self.redundancy;
+        let SentRedundancy { agreed, carried, .. } = self.redundancy;
         // TCP sends again by itself, and has less room for copies.
-        let wanted = if self.link.switch.transport().is_tcp() { Redundancy::Off } else { asked };
+        let wanted = if self.link.switch.transport().is_tcp() { Redundancy::Off } else { agreed };
         // A latency that leaves no time for repairs was reported when the sound began. Shorter packets may fit later.
         if wanted != carried && self.send.ask(SendChange::Redundancy(wanted)).is_ok() {
-            self.redundancy.2 = wanted;
+            self.redundancy.carried = wanted;
         }
     }
 

@@ -11,11 +11,9 @@ use std::sync::Arc;
 
 use hound::{WavReader, WavSpec, WavWriter};
 use tautline_proto::congestion::CodingLimits;
-use tautline_proto::latency::LatencyRule;
-use tautline_proto::stream::{Coding, StreamFormat};
-use tautline_proto::target_delay::LossTarget;
+use tautline_proto::stream::Coding;
 use tautline_proto::time::{Frames, Span};
-use tautline_proto::units::{Channels, Rate};
+use tautline_proto::units::Channels;
 use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Bottleneck, PathModel};
 use tautline_sim::scenario::{RealSound, Scenario};
@@ -28,23 +26,7 @@ const BEFORE: i64 = 12;
 const DELAY: Span = Span::from_millis(20);
 
 fn scenario(path: PathModel, coding: Coding, sound: &RealSound) -> Scenario {
-    let most = Span::from_millis(250);
-    Scenario {
-        format: StreamFormat {
-            rate: Rate::HZ_48000,
-            channels: Channels::STEREO,
-            sample: coding.sample,
-            coder: coding.coder,
-            packet: Frames::new(960),
-            payload_type: 100,
-        },
-        sound: Some(sound.clone()),
-        latency: Span::from_millis(60),
-        promises: LatencyRule::Auto { most: Some(most) },
-        auto: Some(LossTarget::DEFAULT),
-        auto_most: Some(most),
-        ..Scenario::one_way(path, 1)
-    }
+    Scenario { sound: Some(sound.clone()), ..Scenario::call(coding, Frames::new(960), path, 1) }
 }
 
 /// A call whose sender follows its path.

@@ -5,7 +5,7 @@ use tautline_io::clock::now;
 use tautline_io::control::{Control, wait};
 use tautline_io::link::Datagram;
 use tautline_proto::endpoint::{Endpoint, Host};
-use tautline_proto::rtcp_session::{Event, ReportArrival, Session};
+use tautline_proto::rtcp_session::{Event, MAX_DATAGRAM, ReportArrival, Session};
 use tautline_proto::time::{LocalTime, Span};
 
 pub(crate) enum Audience {
@@ -28,9 +28,6 @@ pub(crate) struct Conversation {
 
 /// Interval of those queries: the uncertainty of an answer grows by 500 ppm.
 const KERNEL: Span = Span::from_secs(1);
-
-/// Maximum bytes of a path probe: jumbo frames hold no more. Reports fit an Ethernet frame.
-const REPORT_BYTES: usize = 9000;
 
 impl Conversation {
     pub(crate) fn new(
@@ -91,14 +88,14 @@ impl Conversation {
     }
 
     pub(crate) fn leave_those(&mut self, gone: &[Endpoint]) {
-        let mut buffer = [0; REPORT_BYTES];
+        let mut buffer = [0; MAX_DATAGRAM];
         if let Some(bytes) = self.session.leave(now(), &mut buffer).filter(|_| !gone.is_empty()) {
             send(self.control.as_deref_mut(), &buffer[..bytes], gone);
         }
     }
 
     fn send(&mut self, write: impl FnOnce(&mut Session, LocalTime, &mut [u8]) -> Option<usize>) {
-        let mut buffer = [0; REPORT_BYTES];
+        let mut buffer = [0; MAX_DATAGRAM];
         let Some(bytes) = write(&mut self.session, now(), &mut buffer) else { return };
         let told = match &self.audience {
             Audience::Everyone(all) => all.as_slice(),

@@ -92,6 +92,9 @@ impl ReportArrival {
     }
 }
 
+/// Bytes of a buffer for the longest datagram of a session: a path probe. Jumbo frames hold no more.
+pub const MAX_DATAGRAM: usize = 9000;
+
 /// Information from a peer's report, with the peer's synchronisation source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {

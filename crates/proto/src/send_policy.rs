@@ -41,6 +41,7 @@ use known::Receivers;
 pub use note::{NoRepair, SendNote};
 pub use path_size::BASE_BYTES;
 use path_size::PathSize;
+pub(crate) use path_size::TAG;
 pub use presence::{Presence, ReceiverCounts};
 pub use redundancy::USUAL_BUDGET;
 pub use regulator::Regulator;

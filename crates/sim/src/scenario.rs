@@ -8,7 +8,7 @@ use tautline_proto::codec::{Encode, MakeDecoder};
 use tautline_proto::congestion::CodingLimits;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::redundancy::Redundancy;
-use tautline_proto::stream::StreamFormat;
+use tautline_proto::stream::{Coding, StreamFormat};
 use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
@@ -173,6 +173,28 @@ impl Scenario {
         scenario.receivers = (0..receivers).map(receiver).collect();
         scenario.sender = host.clone();
         scenario
+    }
+
+    /// One direction of a stereo call at 48 kHz with an automatic latency, with this coding at the start and
+    /// packets of this many frames.
+    pub fn call(coding: Coding, packet: Frames, path: PathModel, seed: u64) -> Self {
+        let Coding { sample, coder } = coding;
+        let most = Span::from_millis(250);
+        Self {
+            format: StreamFormat {
+                rate: Rate::HZ_48000,
+                channels: Channels::STEREO,
+                sample,
+                coder,
+                packet,
+                payload_type: StreamFormat::usual_payload_type(sample, coder),
+            },
+            latency: Span::from_millis(60),
+            promises: LatencyRule::Auto { most: Some(most) },
+            auto: Some(LossTarget::DEFAULT),
+            auto_most: Some(most),
+            ..Self::one_way(path, seed)
+        }
     }
 
     /// One receiver at the end of a path that is alike both ways, in packets of 1 ms of one

@@ -22,7 +22,7 @@ use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer};
 use tautline_proto::placement::Basis;
 use tautline_proto::policy::Context;
 use tautline_proto::redundancy::{Bounds, Redundancy, Repeats};
-use tautline_proto::rtcp_session::ReportArrival;
+use tautline_proto::rtcp_session::{MAX_DATAGRAM, ReportArrival};
 use tautline_proto::send_policy::{
     Limits, Regulator, SendCommand, SendNote, SendPolicy, SendPolicyConfig, SendRefused,
 };
@@ -38,9 +38,6 @@ use crate::heard::{Heard, is_sound, value};
 use crate::scenario::{OTHER_CHANNELS, RealSound, ReceiverEnd, ReceiverModel, Scenario};
 use faults::sender_of;
 use hosts::{SimHost, SimReceiver};
-
-/// The longest report or probe.
-const REPORT_BYTES: usize = 9000;
 
 enum SimEvent {
     Capture,
@@ -331,7 +328,7 @@ impl World {
     }
 
     fn end(&mut self, number: usize, how: ReceiverEnd) {
-        let mut buffer = [0; REPORT_BYTES];
+        let mut buffer = [0; MAX_DATAGRAM];
         let SimReceiver { host, back, .. } = &mut self.listeners[number];
         let local = host.local(self.now);
         let goodbye = match how {
@@ -382,7 +379,7 @@ impl World {
     }
 
     fn speak(&mut self) {
-        let mut buffer = [0; REPORT_BYTES];
+        let mut buffer = [0; MAX_DATAGRAM];
         self.decide();
         let local = self.host.local(self.now);
         if let Some(bytes) = self.host.session.poll(local, &mut buffer) {
@@ -409,7 +406,7 @@ impl World {
     }
 
     fn answer(&mut self, number: usize) {
-        let mut buffer = [0; REPORT_BYTES];
+        let mut buffer = [0; MAX_DATAGRAM];
         let listener = &mut self.listeners[number];
         let local = listener.host.local(self.now);
         if local < listener.host.session.deadline() {

@@ -109,7 +109,7 @@ impl TrustedHosts {
             };
             let key = key.parse().map_err(|error| format!("{name}: {error}"))?;
             match place.filter(|place| !is_place(place)) {
-                Some(place) => Err(format!("{name}: {place:?} is no address")),
+                Some(place) => Err(format!("{name}: invalid address {place:?}")),
                 None => Ok((name, TrustedHost { key, place: place.map(str::to_owned) })),
             }
         });

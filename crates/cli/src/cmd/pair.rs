@@ -26,10 +26,10 @@ pub(crate) fn run(flags: &PairFlags) -> Result<(), Failure> {
 fn call(store: &Arc<TrustStore>, whom: &PairingAddress) -> Result<(), Failure> {
     let pairing = Pairing::dial(whom, store).map_err(failure)?;
     let peer = Peer::of(&pairing, whom.0.name.as_deref());
-    compare(store, pairing, &peer)?;
-    // An IPv6 address has brackets, as in what is called.
     let host = &whom.0.host;
-    peer.paired(store, &if host.contains(':') { format!("[{host}]") } else { host.clone() })
+    // In addresses to call, IPv6 has brackets.
+    let place = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+    compare(store, pairing, &peer, Some(&place))
 }
 
 /// Maximum number of concurrent exchanges. A silent host has a timeout of 5 s.
@@ -65,9 +65,7 @@ fn wait(store: &Arc<TrustStore>, listen: SocketAddr, name: Option<&str>) -> Resu
         match pairing {
             Ok(pairing) => {
                 let peer = Peer::of(&pairing, name);
-                compare(store, pairing, &peer)?;
-                peer.tell("");
-                return Ok(());
+                return compare(store, pairing, &peer, None);
             }
             Err(error) if error.is_before_code() => {
                 if told.len() < MAX_TOLD && told.insert(from) {
@@ -83,8 +81,13 @@ fn wait(store: &Arc<TrustStore>, listen: SocketAddr, name: Option<&str>) -> Resu
 /// Maximum number of addresses reported, once each: port scans and other programs connect, too.
 const MAX_TOLD: usize = 20;
 
-/// Shows the code, asks the user, and stores the key if both users confirm.
-fn compare(store: &TrustStore, pairing: Pairing, peer: &Peer) -> Result<(), Failure> {
+/// Shows the code, asks the user, and trusts the peer if both users confirm.
+fn compare(
+    store: &TrustStore,
+    pairing: Pairing,
+    peer: &Peer,
+    place: Option<&str>,
+) -> Result<(), Failure> {
     peer.check(store)?;
     screen::tell(&format!("code: {}, of {}", pairing.code(), peer.name));
     screen::tell("type y if the other screen shows the same code, anything else if not:");
@@ -99,8 +102,7 @@ fn compare(store: &TrustStore, pairing: Pairing, peer: &Peer) -> Result<(), Fail
         screen::tell("waiting for the other machine's answer");
     }
     pairing.confirm(same).map_err(failure)?;
-    store.trusted().trust(&peer.name, peer.key)?;
-    Ok(())
+    peer.trust(store, place)
 }
 
 #[derive(Deserialize)]
@@ -132,16 +134,16 @@ impl Peer {
         }
     }
 
-    /// Keeps where it was reached, so that its name is enough to call it.
-    fn paired(&self, store: &TrustStore, place: &str) -> Result<(), Failure> {
+    /// Trusts it. With its place, its name is enough to call it.
+    fn trust(&self, store: &TrustStore, place: Option<&str>) -> Result<(), Failure> {
         let Self { name, key } = self;
-        store.trusted().trust_at(name, *key, Some(place))?;
-        self.tell(&format!("; where taut serve runs there: taut call {name}"));
+        store.trusted().trust_at(name, *key, place)?;
+        let next = match place {
+            Some(_) => format!("; where taut serve runs there: taut call {name}"),
+            None => String::new(),
+        };
+        screen::tell(&format!("paired: {name} is trusted here now{next}"));
         Ok(())
-    }
-
-    fn tell(&self, next: &str) {
-        screen::tell(&format!("paired: {} is trusted here now{next}", self.name));
     }
 }
 
@@ -196,7 +198,7 @@ fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(
     let Some(peer) = accepted?.filter(|_| status.success()) else {
         return Err(ssh_failed(destination, status));
     };
-    peer.paired(store, &format!("ssh:{destination}"))
+    peer.trust(store, Some(&format!("ssh:{destination}")))
 }
 
 #[derive(Deserialize)]

@@ -12,7 +12,7 @@ use crate::congestion::CodingLimits;
 use crate::jitter_buffer::room_for;
 use crate::latency::{LatencyRule, kept_latency};
 use crate::redundancy::{Bounds, ETHERNET, MOST_WINDOW, Redundancy};
-use crate::send_policy::{BASE_BYTES, Limits, Regulator};
+use crate::send_policy::{BASE_BYTES, Limits, Regulator, TAG};
 use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE, USUAL_PTIMES};
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
@@ -20,9 +20,6 @@ use crate::wire::PacketHeads;
 
 /// Entries of a list in an offer. More are not read: there are not that many of anything.
 pub const MOST_LISTED: usize = 16;
-
-/// The tag of AEAD_AES_256_GCM (RFC 7714 §13.1).
-const TAG: usize = 16;
 
 /// What redundancy keeps to in calls: no datagram is too long for Ethernet, by IPv6 either, whose header has 20 bytes more.
 const BOUNDS: Bounds = Bounds {

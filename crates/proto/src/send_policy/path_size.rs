@@ -19,7 +19,7 @@ const RAISE_AFTER: Span = Span::from_secs(600);
 const STUCK: Span = Span::from_millis(300);
 const STUCK_PACKETS: u64 = 8;
 /// SRTP's tag (RFC 7714 §13.1). SRTCP adds four bytes more (RFC 3711 §3.4).
-const TAG: usize = 16;
+pub(crate) const TAG: usize = 16;
 const INDEX: usize = 4;
 
 /// A probe that is not answered yet.

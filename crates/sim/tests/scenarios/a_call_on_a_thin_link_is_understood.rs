@@ -1,11 +1,9 @@
 //! Under test: a call in both directions over links that carry 100 to 500 kbit/s, from the start and after a cut.
 
 use tautline_proto::congestion::CodingLimits;
-use tautline_proto::latency::LatencyRule;
-use tautline_proto::stream::{Coding, StreamFormat};
-use tautline_proto::target_delay::LossTarget;
+use tautline_proto::stream::Coding;
 use tautline_proto::time::{Frames, Span};
-use tautline_proto::units::{Channels, Rate};
+use tautline_proto::units::Channels;
 use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Bottleneck, PathModel};
 use tautline_sim::scenario::Scenario;
@@ -22,26 +20,13 @@ const USED: [f64; 5] = [0.12, 0.25, 0.35, 0.35, 0.35];
 
 fn scenario(path: PathModel, seed: u64) -> Scenario {
     let opus = Coding::OPUS.usual_for(Channels::STEREO).at_bitrate(25_000);
-    let most = Span::from_millis(250);
     Scenario {
-        format: StreamFormat {
-            rate: Rate::HZ_48000,
-            channels: Channels::STEREO,
-            sample: opus.sample,
-            coder: opus.coder,
-            packet: Frames::new(960),
-            payload_type: 100,
-        },
-        latency: Span::from_millis(60),
-        promises: LatencyRule::Auto { most: Some(most) },
-        auto: Some(LossTarget::DEFAULT),
-        auto_most: Some(most),
         adapts: Some(CodingLimits {
             codings: vec![Coding::OPUS, Coding::OPUS_VOICE],
             ptimes: (Span::from_micros(2500), Span::from_millis(20)),
             most_bitrate: None,
         }),
-        ..Scenario::one_way(path, seed)
+        ..Scenario::call(opus, Frames::new(960), path, seed)
     }
 }
 

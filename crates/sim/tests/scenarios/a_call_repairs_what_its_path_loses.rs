@@ -3,12 +3,10 @@
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::congestion::CodingLimits;
 use tautline_proto::counters::Counters;
-use tautline_proto::latency::LatencyRule;
 use tautline_proto::redundancy::Redundancy;
-use tautline_proto::stream::{Coding, StreamFormat};
-use tautline_proto::target_delay::LossTarget;
+use tautline_proto::stream::Coding;
 use tautline_proto::time::{Frames, Span};
-use tautline_proto::units::{Channels, Rate};
+use tautline_proto::units::Channels;
 use tautline_sim::heard::Heard;
 use tautline_sim::link::{Bottleneck, Loss, PathModel};
 use tautline_sim::scenario::Scenario;
@@ -16,28 +14,14 @@ use tautline_sim::world::duplex::Duplex;
 
 /// A call whose latency follows its packets, in packets of so many frames.
 fn scenario(coding: Coding, packet: i64, path: PathModel, seed: u64) -> Scenario {
-    let Coding { sample, coder } = coding.usual_for(Channels::STEREO);
-    let most = Span::from_millis(250);
     Scenario {
-        format: StreamFormat {
-            rate: Rate::HZ_48000,
-            channels: Channels::STEREO,
-            sample,
-            coder,
-            packet: Frames::new(packet),
-            payload_type: StreamFormat::usual_payload_type(sample, coder),
-        },
-        latency: Span::from_millis(60),
-        promises: LatencyRule::Auto { most: Some(most) },
-        auto: Some(LossTarget::DEFAULT),
-        auto_most: Some(most),
         redundancy: Redundancy::Auto,
         adapts: Some(CodingLimits {
             codings: vec![coding],
             ptimes: (Span::from_micros(2500), Span::from_millis(20)),
             most_bitrate: None,
         }),
-        ..Scenario::one_way(path, seed)
+        ..Scenario::call(coding.usual_for(Channels::STEREO), Frames::new(packet), path, seed)
     }
 }
 
