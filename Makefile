@@ -78,12 +78,13 @@ $(part):
 	@:
 
 .PHONY: check
-check: ## Check format, lints, documentation, plain words, and that docs/performance.md is as it is made
+check: ## Check format, lints, documentation, links, plain words, and that docs/performance.md is as it is made
 	@scripts/setup check
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets $(features) -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --workspace $(features)
 	scripts/check-words
+	scripts/check-docs
 	scripts/check-realtime --self-test
 	python3 scripts/measure/page_test.py
 	scripts/bench --check
@@ -115,8 +116,22 @@ man: release ## Write man pages and shell completions to target/man and target/c
 	$(taut) man --out $(target)/man
 	$(taut) completions --out $(target)/completions
 
+# The pages of the root are next to docs, as here, so that links between them resolve.
+.PHONY: docs
+docs: ## Build the documents as a website, target/site (needs mdbook)
+	@command -v mdbook >/dev/null || { echo "mdbook is missing; install it: cargo install mdbook" >&2; exit 1; }
+	scripts/check-docs
+	rm -rf $(target)/book
+	mkdir -p $(target)/book
+	cp -r docs README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md $(target)/book/
+	mv $(target)/book/docs/book.toml $(target)/book/
+	{ sed 's,](,](docs/,; s,^\[Documents\],[tautline](README.md)\n&,' docs/SUMMARY.md; \
+	    printf '\n[%s](%s.md)\n' Architecture ARCHITECTURE Contributing CONTRIBUTING Changelog CHANGELOG; } >$(target)/book/SUMMARY.md
+	rm $(target)/book/docs/SUMMARY.md
+	mdbook build $(target)/book
+
 .PHONY: install
-install: man plugins ## Install taut as `make release` builds it, man pages, completions (PREFIX, /usr/local), the PCM for ALSA
+install: man plugins ## Install taut as `make release` builds it, man pages, completions, services, the PCM for ALSA (PREFIX, /usr/local)
 	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" scripts/install "$(target)"
 
 .PHONY: uninstall

@@ -25,14 +25,14 @@ def the_doctor_knows_a_preempt_rt_kernel_and_mends_the_interrupts_of_its_network
     try:
         before = findings()
         threads = before["interrupt-threads"]
-        if threads["verdict"] != "warns" or "eth0" not in threads["what"]:
+        if threads["verdict"] != "warning" or "eth0" not in threads["message"]:
             raise Wrong(f"interrupts at the kernel's priority: {threads}")
-        subprocess.run(threads["mend"], shell=True, check=True)
+        subprocess.run(threads["fix"], shell=True, check=True)
         after = findings()["interrupt-threads"]
     finally:
         sh("ip link set eth0 down")
     for finding, words in ((before["preemption"], "is PREEMPT_RT"), (after, "run above fifo:70")):
-        if finding["verdict"] != "fine" or words not in finding["what"]:
+        if finding["verdict"] != "ok" or words not in finding["message"]:
             raise Wrong(f"not ‘{words}’: {finding}")
     return f"{before['preemption']['what']}; {threads['what']}; mended: {after['what']}"
 

@@ -60,7 +60,7 @@ def nothing_lost(reports):
     wrong = []
     for role, report in reports.items():
         counters = report["streams"][0]["counters"]
-        wrong += [f"{counters[kind]} {kind} at {role}" for kind in ("lost", "late", "unheard")
+        wrong += [f"{counters[kind]} {kind} at {role}" for kind in ("lost", "late", "underrun_discarded")
                   if counters[kind]]
     return wrong
 

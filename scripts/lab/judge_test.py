@@ -15,7 +15,7 @@ GOOD = {
     "marks_missed": 0, "marks_repeated": 0, "dropped_frames": 0, "repeated_frames": 0,
     "started_anew": [], "cards": 4, "cards_meant": 4, "seconds": 5,
 }
-LOST = {"recv": {"streams": [{"counters": {"lost": 0, "late": 0, "unheard": 0}}]}}
+LOST = {"recv": {"streams": [{"counters": {"lost": 0, "late": 0, "underrun_discarded": 0}}]}}
 
 
 def bad(**changes):
@@ -69,7 +69,7 @@ class Judge(unittest.TestCase):
             self.says(judge.apart(bad(drift_ppm=drift), 100), "ppm apart, not 100")
 
     def test_what_taut_itself_says_was_lost_is_told(self):
-        for kind in ("lost", "late", "unheard"):
+        for kind in ("lost", "late", "underrun_discarded"):
             reports = copy.deepcopy(LOST)
             reports["recv"]["streams"][0]["counters"][kind] = 2
             self.says(judge.nothing_lost(reports), f"2 {kind} at recv")

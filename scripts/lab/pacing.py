@@ -106,7 +106,7 @@ def arrivals(pacing, *more, seconds=3):
     """Of packets of class A; all are to arrive."""
     with tapped(seconds=seconds + 4) as stamps, sending(TO["AVTP"][0], pacing, *more, seconds=seconds) as streams:
         pass
-    counters, unlaunched = streams[0]["counters"], streams[0]["pacing"]["unlaunched"]
+    counters, unlaunched = streams[0]["counters"], streams[0]["pacing"]["dropped_by_queue"]
     sent, errors = counters["packets_sent"], counters.get("send_errors", 0)
     if unlaunched or errors or len(stamps) != sent or sent < 8000 * seconds - 100:
         raise Wrong(f"{len(stamps)} of {sent} packets arrived by {pacing}, {unlaunched} unlaunched, {errors} refused")
@@ -194,11 +194,11 @@ def what_an_etf_drops_is_counted_and_named_by(protocol):
     # Of those that it drops, an etf counts the ones that it had taken as over its limits.
     etf = next(queue for queue in json.loads(shown.stdout) if queue["kind"] == "etf")
     dropped, missed = etf["drops"], etf["overlimits"]
-    counters, unlaunched = streams[0]["counters"], streams[0]["pacing"]["unlaunched"]
+    counters, unlaunched = streams[0]["counters"], streams[0]["pacing"]["dropped_by_queue"]
     sent, errors = counters["packets_sent"], counters.get("send_errors", 0)
     with open(LEDGER) as ledger:
         lines = list(csv.DictReader(ledger))
-    named = [line for line in lines if line["unlaunched"] == "1"]
+    named = [line for line in lines if line["dropped_by_queue"] == "1"]
     left = sum(line["left"] != "" for line in named)
     told = (f"{dropped} of {sent} packets dropped, {missed} of them after they were taken; {unlaunched} counted, "
             f"{len(named)} of {len(lines)} lines named; {len(stamps)} arrived, {errors} refused, {left} both")

@@ -8,7 +8,7 @@ from lab import guest
 from lab.pacing import QUEUES, arrivals, intervals, looping, queue
 
 DUE = 125_000
-# As the mail of December 2018 has it (docs/guide/pacing.md): a thread without priority that sleeps.
+# As the mail of December 2018 has it (docs/internals/pacing.md): a thread without priority that sleeps.
 TIMER = ("sleep", "--scheduler", "other")
 # Of a period: packets of which 8 are handed over at once, and 40.
 SHORT, LONG = 48, 240

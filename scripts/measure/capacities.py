@@ -1,4 +1,4 @@
-"""Plugins on other hosts (docs/guide/offload.md): what of a period they can use, beside Lago and Kon, "A Middleware System
+"""Plugins on other hosts (docs/reference/offload.md): what of a period they can use, beside Lago and Kon, "A Middleware System
 for Distributed Real-Time Multimedia Processing", 2003. Needs root for namespaces."""
 
 import shutil
@@ -18,8 +18,8 @@ UNDER_JACK = ("--jack", "--virtual-work", "--wait", "250us", "--period", "256")
 
 
 def usable(row):
-    if row["void"]:
-        return f"void: {row['void']}"
+    if row["invalid"]:
+        return f"invalid: {row['invalid']}"
     return percent(row["usable_share"]) + ("" if row["result"] == "whole" else ", not whole")
 
 
@@ -51,7 +51,7 @@ def shares(report, command):
     here = {kind(row): row for row in report["rows"] if "idle_p50_ns" not in row}
     for row in report["rows"]:
         line = [row["name"], usable(row), published(row)]
-        if row["void"]:
+        if row["invalid"]:
             table.append(line + [""] * (len(table[0]) - len(line)))
             continue
         alone = here.get(kind(row))
@@ -72,7 +72,7 @@ def processors(report):
               "packets/s", "MB/s", "idle: µs of processor a block and worker", "of the bare exchange", "ratio",
               "call, µs: p50, p99", "bare: p50"]]
     for row in report["rows"]:
-        if row["void"] or "idle_p50_ns" not in row:
+        if row["invalid"] or "idle_p50_ns" not in row:
             continue
         pair = lambda *keys: ", ".join(figure(row, key) for key in keys)
         sent = row.get("bytes_out_per_s")
@@ -92,7 +92,7 @@ def detectors(report, command):
     for row in report["rows"]:
         found = lambda key: str(row[key]) if row.get(key) is not None else "–"
         table.append([row["name"], usable(row), *(
-            ("", "", "", "") if row["void"] else
+            ("", "", "", "") if row["invalid"] else
             (missed(row), found("jack_xruns"), found("too_much_missed"), found("too_much_jack_xruns")))])
     return table
 

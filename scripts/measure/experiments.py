@@ -78,8 +78,8 @@ def missed(row):
 
 def figure(row):
     """What was measured of a row, or why nothing was."""
-    if row["void"]:
-        return f"void: {row['void']}"
+    if row["invalid"]:
+        return f"invalid: {row['invalid']}"
     return f"{told(row['measured']['p50_ns'])} ± {told(row['uncertainty_ns'])}, {missed(row)}"
 
 
@@ -90,8 +90,8 @@ def published(row):
 def spread(row):
     """The figures of a row in microseconds, or why there are none."""
     keys = ("p50_ns", "stdev_ns", "p99_ns", "p999_ns", "max_ns")
-    if row["void"]:
-        return [f"void: {row['void']}", *([""] * (len(keys) - 1))]
+    if row["invalid"]:
+        return [f"invalid: {row['invalid']}", *([""] * (len(keys) - 1))]
     return [told(row["measured"][key], 1, 1e3) for key in keys]
 
 
@@ -131,7 +131,7 @@ def ladder():
         others = {kind(other): other for other in rows if other["name"].startswith(row["name"] + ", ")}
         cases = [row, *others.values()]
         kept = [case.get("within_a_frame") and case["missed"] and 1000 * case["missed"]["missed"] <= case["missed"]["due"]
-                for case in cases if not case["void"]]
+                for case in cases if not case["invalid"]]
         noisy, unhandled = others.get("noisy"), others.get("unhandled")
         table.append([
             row["name"], told(row.get("left_for_network_ns"), 2), published(row), figure(row),
@@ -292,7 +292,7 @@ def overhead():
         share, latency = row.get("added_percent"), row.get("latency_added_ns")
         judged = row["name"] == "every packet" and share is not None and latency is not None
         summary = row["measured"] or {"p50_ns": None, "mean_ns": None}
-        table.append([row["name"] + (f": void, {row['void']}" if row["void"] else ""),
+        table.append([row["name"] + (f": invalid, {row['invalid']}" if row["invalid"] else ""),
                       told(summary["p50_ns"] or summary["mean_ns"], 1, 1e3),
                       told(row.get("added_ns"), 1, 1e3), interval(row, "added"),
                       f"{share:+.1f} %" if share is not None else "", told(latency, 2, 1e3), interval(row, "latency_added"),

@@ -13,7 +13,7 @@ TRIPS, LOSSES = ((20,), (0, 1)) if REPEATS == 1 else ((2, 20, 100), (0, 1, 5))
 SECONDS, SETTLE = (2, 1) if REPEATS == 1 else (6, 3)
 ASKED = ["lab", "mouth-to-ear", "netns:far", "--only", "latency auto", "--duration", f"{SECONDS}s", "--settle", f"{SETTLE}s"]
 # What a guest is given before it is ended; it takes a third of that.
-MOST = 600
+MAX = 600
 # Both ends in the guest and at either side of a cable, each of which delays by half and loses as much.
 SCRIPT = """
 export TAUT_HOME=/tmp/far-home XDG_RUNTIME_DIR=/tmp/far-run
@@ -33,7 +33,7 @@ exec "$taut" "$@" --report none --report-file /lab/out/report.json
 def cell(trip, loss):
     """The rows of one round trip and loss, by UDP and by TCP, or nothing where there can be no guest."""
     with tempfile.TemporaryDirectory() as folder:
-        guest = ["scripts/lab-vm", "--quiet", "--mips", "1000", "--timeout", str(MOST), "--out", folder]
+        guest = ["scripts/lab-vm", "--quiet", "--mips", "1000", "--timeout", str(MAX), "--out", folder]
         run = subprocess.run([*guest, "--", "bash", "-c", SCRIPT, "far", TAUT, str(trip), str(loss), *ASKED], cwd=ROOT)
         report = os.path.join(folder, "report.json")
         if not os.path.exists(report):
@@ -45,8 +45,8 @@ def cell(trip, loss):
 
 def figure(row):
     """What was kept, heard at the median and at the 99th percentile, and what was not heard."""
-    if row["void"]:
-        return [f"void: {row['void']}", "", ""]
+    if row["invalid"]:
+        return [f"invalid: {row['invalid']}", "", ""]
     found, due = row["measured"], row["missed"]
     return [told(found["p50_ns"], 1), told(found["p99_ns"], 1), f"{due['missed']} of {due['due']}"]
 

@@ -91,7 +91,7 @@ def many_streams():
     return [lines]
 
 
-def most_streams():
+def max_streams():
     """How many streams of 1 ms one core bears: 50 more at a time, until the first step in which a packet is
     late or lost or the card starves. What others on the machine do is not ours: what the host did by
     standing still is left out, and a step ends it that is not clean at any of three tries."""

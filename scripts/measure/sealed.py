@@ -12,7 +12,7 @@ from measure.tools import REPEATS, TAUT, cargo_bench, say, spread
 
 RUNS = 2 if REPEATS == 1 else 20
 WINDOWS, WINDOW = 8, 1.0  # of a run, and seconds
-MOST = 5.0  # per cent that sealing may add
+MAX = 5.0  # per cent that sealing may add
 CASES = ((48, "1ms", 1e-3, 328), (120, "2.5ms", 2.5e-3, 760))  # period in frames, packets, their bytes of RTP
 
 
@@ -56,7 +56,7 @@ def sealed():
     themselves, in a thread that does so once a millisecond."""
     itself = alone()
     lines = [["packets, as long as periods", "end", "clear, of a packet", "sealed (AEAD_AES_256_GCM)",
-              "more, median of windows ± its standard error", f"≤ {MOST:g} %, ≤ 5 µs", "seal or open itself"]]
+              "more, median of windows ± its standard error", f"≤ {MAX:g} %, ≤ 5 µs", "seal or open itself"]]
     with tempfile.TemporaryDirectory() as folder:
         key = os.path.join(folder, "key")
         subprocess.run([TAUT, "srtp-key", key], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -84,7 +84,7 @@ def sealed():
                 more = [after - before for before, after in zip(clear, full)]
                 micros, part = statistics.median(more), 100 / statistics.median(clear)
                 percent, own = part * micros, itself[size][side]
-                met = percent <= MOST and micros <= 5
+                met = percent <= MAX and micros <= 5
                 lines.append([ptime.replace("ms", " ms"), end, f"{spread(clear)} µs", f"{spread(full)} µs",
                               f"{micros:+.2f} ± {doubt(more):.2f} µs, {percent:+.1f} %", "met" if met else "**missed**",
                               f"{own:.2f} µs, {part * own:.1f} %"])

@@ -18,7 +18,7 @@ use tautline_proto::call::message::{
 
 use crate::client::{NoWorkerAddress, WorkerAddress};
 
-pub use connection::{CallConnection, ConnectionEnd, LineBuffer, LineTooLong, MOST_LINE};
+pub use connection::{CallConnection, ConnectionEnd, LineBuffer, LineTooLong, MAX_LINE};
 pub use dial::DialError;
 pub use keys::{CallKeys, MediaTicket, SALT_BYTES, SrtpSecret, call_secret, fresh_call};
 pub use probe::{PROBE_BYTES, PathProbes, ProbeWay};

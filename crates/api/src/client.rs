@@ -22,7 +22,7 @@ use ureq::{Agent, RequestExt};
 use crate::seal::{SECRET_BYTES, stream_secret};
 use crate::trust::TrustStore;
 use crate::v1::{
-    Capacity, Catalogue, MOST_TEXT, RefusalAnswer, SecretText, StreamRequest, VERSION, WorkStream,
+    Capacity, Catalogue, MAX_TEXT, RefusalAnswer, SecretText, StreamRequest, VERSION, WorkStream,
     WorkStreamState,
 };
 
@@ -31,11 +31,11 @@ pub use error::AskError;
 use wire::{Meeting, WorkerConnector};
 
 /// Default timeout of a call: a worker starts a process for a stream.
-const USUAL_LIMIT: Duration = Duration::from_secs(10);
+const DEFAULT_LIMIT: Duration = Duration::from_secs(10);
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// Maximum size of a response: a catalogue of thousands of plugins has 5 MB.
-const MOST_ANSWER: u64 = 32 << 20;
-const MOST_HEAD: usize = 16 << 10;
+const MAX_ANSWER: u64 = 32 << 20;
+const MAX_HEAD: usize = 16 << 10;
 
 /// Client for one worker.
 #[derive(Debug, Clone)]
@@ -74,7 +74,7 @@ struct Answered {
 impl WorkerClient {
     /// Creates a client; without `trust` it queries only workers on this host.
     pub fn new(address: &WorkerAddress, trust: Option<Arc<TrustStore>>) -> Self {
-        Self { address: address.clone(), trust, by_tls: false, limit: USUAL_LIMIT }
+        Self { address: address.clone(), trust, by_tls: false, limit: DEFAULT_LIMIT }
     }
 
     /// Creates a client with the default trust store; creates this host's key if it is missing.
@@ -197,7 +197,7 @@ impl WorkerClient {
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
-            .max_response_header_size(MOST_HEAD)
+            .max_response_header_size(MAX_HEAD)
             .max_idle_connections(0)
             // A plugin's requests must not depend on its host's environment.
             .proxy(None)
@@ -222,7 +222,7 @@ impl WorkerClient {
         };
         let mut response = response.map_err(told)?;
         let status = response.status().as_u16();
-        let body = response.body_mut().with_config().limit(MOST_ANSWER).read_to_vec();
+        let body = response.body_mut().with_config().limit(MAX_ANSWER).read_to_vec();
         let body = body.map_err(told)?;
         let met = connector.met().ok_or_else(|| told(ureq::Error::ConnectionFailed))?;
         Ok(Answered { status, body, met })
@@ -239,7 +239,7 @@ impl WorkerClient {
 
     fn nonsense(&self, what: String) -> AskError {
         // The error may quote the worker.
-        let what = printable(&what, MOST_TEXT);
+        let what = printable(&what, MAX_TEXT);
         AskError::Nonsense { worker: self.address.clone(), what, version: VERSION }
     }
 }

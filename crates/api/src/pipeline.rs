@@ -12,7 +12,7 @@ const TOLD: u32 = 2 | 4;
 /// `LADSPA_PROPERTY_REALTIME`: required by the pipeline if any plugin requires it.
 const REALTIME: u32 = 1;
 /// Maximum number of plugins per pipeline: each adds a network hop before the deadline.
-pub const MOST_STAGES: usize = 8;
+pub const MAX_STAGES: usize = 8;
 
 fn ports(plugin: &Plugin, kind: u32) -> impl Iterator<Item = &PluginPort> {
     plugin.ports.iter().filter(move |port| port.descriptor & 0xF == kind)
@@ -44,10 +44,10 @@ pub fn joined(name: &str, stages: &[Plugin]) -> Result<Plugin, String> {
     }
     let size = || {
         let count = stages.len();
-        format!("pipeline `{name}` has {count} plugins; give it 2 to {MOST_STAGES}")
+        format!("pipeline `{name}` has {count} plugins; give it 2 to {MAX_STAGES}")
     };
     let [first, .., last] = stages else { return Err(size()) };
-    if stages.len() > MOST_STAGES {
+    if stages.len() > MAX_STAGES {
         return Err(size());
     }
     for pair in stages.windows(2) {
@@ -148,7 +148,7 @@ mod tests {
             ("voice", vec![]),
             ("voice", vec![mono.clone()]),
             ("voice", vec![mono.clone(), wide]),
-            ("voice", vec![mono; MOST_STAGES + 1]),
+            ("voice", vec![mono; MAX_STAGES + 1]),
         ] {
             let why = joined(name, &stages).unwrap_err();
             assert!(why.contains("; "), "{why}");

@@ -17,9 +17,9 @@ use pipelines::{Pipeline, pipelines};
 pub use pipelines::PipelineStage;
 
 /// A stream has at most 256 blocks: one per audio port, and one for the controls of each direction.
-const MOST_SOUND_PORTS: usize = 254;
+const MAX_SOUND_PORTS: usize = 254;
 /// Limit for validation: no plugin has more ports.
-const MOST_PORTS: usize = 1024;
+const MAX_PORTS: usize = 1024;
 const WAYS: u32 = 1 | 2;
 const KINDS: u32 = 4 | 8;
 const AUDIO: u32 = 8;
@@ -96,14 +96,14 @@ fn joined(workers: Vec<SavedWorker>, pipelines: Vec<Pipeline>) -> Vec<SavedPlugi
 fn is_usable(plugin: &Plugin) -> bool {
     let sound = plugin.ports.iter().filter(|port| port.descriptor & AUDIO != 0).count();
     let one_of = |port: &PluginPort, both: u32| (port.descriptor & both).count_ones() == 1;
-    plugin.ports.len() <= MOST_PORTS
-        && sound <= MOST_SOUND_PORTS
+    plugin.ports.len() <= MAX_PORTS
+        && sound <= MAX_SOUND_PORTS
         && plugin.ports.iter().all(|port| one_of(port, WAYS) && one_of(port, KINDS))
 }
 
 const VERSION: u32 = 1;
 /// Maximum file size; a thousand plugins take about 1 MB.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 #[derive(Debug, Deserialize)]
 struct Saved {
@@ -137,9 +137,9 @@ pub fn read(path: &Path) -> Result<Vec<SavedWorker>, String> {
         Err(error) => return Err(refuse(error.to_string())),
     };
     let mut text = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut text).map_err(|error| refuse(error.to_string()))?;
-    if text.len() as u64 > MOST_BYTES {
-        return Err(refuse(format!("it has more than {MOST_BYTES} bytes")));
+    file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(|error| refuse(error.to_string()))?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(refuse(format!("it has more than {MAX_BYTES} bytes")));
     }
     let saved: Saved = serde_json::from_slice(&text).map_err(|error| refuse(error.to_string()))?;
     if saved.version != VERSION {

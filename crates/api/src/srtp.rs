@@ -30,10 +30,10 @@ use self::packet::{RtpParts, is_rtcp, is_version_two, rtcp_ssrc};
 
 /// Maximum datagram length that is decrypted; that of UDP.
 const LONGEST: usize = 1 << 16;
-const MOST_SENT: usize = 16;
+const MAX_SENT: usize = 16;
 /// Maximum packets under one key, RTP and RTCP (RFC 3711 §9.2).
-const MOST_RTP: u64 = 1 << 48;
-const MOST_RTCP: u64 = 1 << 31;
+const MAX_RTP: u64 = 1 << 48;
+const MAX_RTCP: u64 = 1 << 31;
 
 /// Encrypts with one master key and decrypts with another, or with the same if a group shares it.
 ///
@@ -44,7 +44,7 @@ pub struct SrtpSeal {
     sending: Keys,
     receiving: Keys,
     /// Index of the newest packet per source.
-    sent: [Option<(u32, u64)>; MOST_SENT],
+    sent: [Option<(u32, u64)>; MAX_SENT],
     /// Reports encrypted so far, over all sources.
     sent_reports: u64,
     heard: HeardSources,
@@ -95,7 +95,7 @@ impl SrtpSeal {
         Self {
             sending,
             receiving,
-            sent: [None; MOST_SENT],
+            sent: [None; MAX_SENT],
             sent_reports: 0,
             heard: HeardSources::new(),
             heard_reports: HeardSources::new(),
@@ -115,7 +115,7 @@ impl SrtpSeal {
         };
         let ahead = sequence.wrapping_sub(*newest as u16);
         let index = newest.checked_add(u64::from(ahead)).filter(|_| ahead > 0)?;
-        (index < MOST_RTP).then(|| *newest = index).map(|()| index)
+        (index < MAX_RTP).then(|| *newest = index).map(|()| index)
     }
 
     fn seal_rtp(&mut self, bytes: &mut [u8], len: usize) -> Option<usize> {
@@ -132,7 +132,7 @@ impl SrtpSeal {
     fn seal_rtcp(&mut self, bytes: &mut [u8], len: usize) -> Option<usize> {
         let ssrc = rtcp_ssrc(bytes.get(..len)?)?;
         let index = self.sent_reports;
-        if index >= MOST_RTCP || bytes.len() < len + self.sending.rtcp.rtcp_room() {
+        if index >= MAX_RTCP || bytes.len() < len + self.sending.rtcp.rtcp_room() {
             return None;
         }
         self.sent_reports += 1;
@@ -155,7 +155,7 @@ impl SrtpSeal {
         if index.is_none() {
             // Only later ones: an old packet never counts as new.
             let later = search.next().map(|rolled| near + (rolled << 16));
-            index = later.filter(|index| *index < MOST_RTP).find_map(&mut open);
+            index = later.filter(|index| *index < MAX_RTP).find_map(&mut open);
             if index.is_some() {
                 search.found();
             }

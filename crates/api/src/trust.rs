@@ -107,7 +107,7 @@ pub fn usual_folder() -> Result<PathBuf, TrustError> {
 pub fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let kept = |c: char| if trusted::is_name_character(c) { c } else { '-' };
-    let name: String = name.trim().chars().map(kept).take(trusted::MOST_NAME).collect();
+    let name: String = name.trim().chars().map(kept).take(trusted::MAX_NAME).collect();
     if name.is_empty() { "host".to_owned() } else { name }
 }
 

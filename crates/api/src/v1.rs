@@ -7,13 +7,13 @@ mod catalogue;
 mod stream;
 mod workshop;
 
-pub use catalogue::{Catalogue, MOST_PLUGINS, MOST_TEXT, Plugin, PluginCost, PluginPort};
+pub use catalogue::{Catalogue, MAX_PLUGINS, MAX_TEXT, Plugin, PluginCost, PluginPort};
 pub use stream::{
     FedPort, FedStream, PipelinePlace, SecretText, StreamPhase, StreamRequest, WorkCounters,
     WorkStream, WorkStreamState,
 };
 pub use workshop::Capacity;
-pub use workshop::{MOST_KEPT_BYTES, RefusalAnswer, WorkRefused, Workshop};
+pub use workshop::{MAX_KEPT_BYTES, RefusalAnswer, WorkRefused, Workshop};
 
 /// Version of these types.
 pub const VERSION: u32 = 1;

@@ -33,7 +33,7 @@ use crate::toolbox::Sides;
 use crate::toolbox::callback::Seat;
 
 /// Maximum parts of two devices: a period's playing parts are a 64-bit set.
-pub const MOST_PARTS: usize = 64;
+pub const MAX_PARTS: usize = 64;
 
 pub struct SharedProcesses {
     pub capture: Box<dyn Process>,
@@ -68,7 +68,7 @@ pub struct SharedPart {
     pub playback: Box<dyn Device>,
 }
 
-/// Splits two devices into at most [`MOST_PARTS`] parts; `bridged` needs equal rates and channels.
+/// Splits two devices into at most [`MAX_PARTS`] parts; `bridged` needs equal rates and channels.
 /// Allocates everything.
 pub fn shared(
     capture: &dyn Device,
@@ -76,7 +76,7 @@ pub fn shared(
     parts: usize,
     bridged: bool,
 ) -> (SharedProcesses, SharedParts) {
-    let parts = parts.clamp(1, MOST_PARTS);
+    let parts = parts.clamp(1, MAX_PARTS);
     let settings = Sides { capture: capture.settings(), playback: playback.settings() };
     let alike = |settings: &Settings| (settings.rate, settings.channels);
     let bridged = bridged && parts > 1 && alike(&settings.capture) == alike(&settings.playback);

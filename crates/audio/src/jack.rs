@@ -41,8 +41,8 @@ use crate::toolbox::{
 };
 
 /// Timeout of an open; servers need milliseconds.
-const PATIENCE: Duration = Duration::from_secs(1);
-const LIST_PATIENCE: Duration = Duration::from_millis(300);
+const TIMEOUT: Duration = Duration::from_secs(1);
+const LIST_TIMEOUT: Duration = Duration::from_millis(300);
 const LOOK: Span = Span::from_millis(10);
 
 const STALLED: &str = "see whether it was stopped (ps, state T), and end it or let it go on";
@@ -54,7 +54,7 @@ pub(crate) fn settle(
 ) -> Result<Settings, DeviceError> {
     let asked = spec.clone();
     let work = move |client: &mut Client| settings(&asked, client, wanted.channels);
-    Ok(enter(spec, directions, PATIENCE, work)?.1)
+    Ok(enter(spec, directions, TIMEOUT, work)?.1)
 }
 
 pub(crate) fn open(
@@ -91,7 +91,7 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
             rates: Rate::new(hertz).into_iter().map(Rate::hertz).collect(),
             formats: vec!["FLOAT".to_owned()],
             channels: 1..=u32::from(Channels::MAX),
-            least_period: period,
+            min_period: period,
         },
     };
     vec![DeviceDescription {
@@ -114,14 +114,14 @@ fn looked_at(spec: &JackSpec) -> Option<(u32, Frames, [usize; 2])> {
             .map(|direction| client.counterparts(direction, true).len());
         Ok((client.rate(), Frames::new(i64::from(client.buffer())), ports))
     };
-    let found = enter(spec, Direction::Capture.into(), LIST_PATIENCE, look);
+    let found = enter(spec, Direction::Capture.into(), LIST_TIMEOUT, look);
     found.ok().map(|(_, found)| found)
 }
 
 fn enter<T: Send + 'static>(
     spec: &JackSpec,
     directions: Directions,
-    patience: Duration,
+    timeout: Duration,
     work: impl FnOnce(&mut Client) -> Result<T, DeviceError> + Send + 'static,
 ) -> Result<(ClientThread, T), DeviceError> {
     let library = Library::get()
@@ -139,15 +139,16 @@ fn enter<T: Send + 'static>(
     let name = text(&spec.client)?;
     let server = spec.server.as_deref().map(text).transpose()?;
     let open = move || Client::open(library, &name, server.as_deref(), directions);
-    ClientThread::begin(spec.server.as_deref(), patience, open, work).map_err(|failed| match failed
-    {
-        NoClient::Work(error) => error,
-        NoClient::Refused(refused) => not_taken_in(spec, refused),
-        NoClient::Thread(error) => spawn_error(&spec.to_string(), &error),
-        NoClient::Stalled => {
-            spec.error(format!("the JACK server did not answer within {patience:?}"), STALLED)
-        }
-    })
+    ClientThread::begin(spec.server.as_deref(), timeout, open, work).map_err(
+        |failed| match failed {
+            NoClient::Work(error) => error,
+            NoClient::Refused(refused) => not_taken_in(spec, refused),
+            NoClient::Thread(error) => spawn_error(&spec.to_string(), &error),
+            NoClient::Stalled => {
+                spec.error(format!("the JACK server did not answer within {timeout:?}"), STALLED)
+            }
+        },
+    )
 }
 
 fn not_taken_in(spec: &JackSpec, JackStatus(status): JackStatus) -> DeviceError {
@@ -307,7 +308,7 @@ impl JackDevice {
             }
             Ok((client.name(), found, client.card_latency(last(directions))))
         };
-        let (client, (name, found, card)) = enter(&self.spec, directions, PATIENCE, work)?;
+        let (client, (name, found, card)) = enter(&self.spec, directions, TIMEOUT, work)?;
         self.notes.add(format!(
             "{}: the client ‘{name}’ of a JACK server at {}, {} frames a period, {card} frames to \
              the card",

@@ -21,7 +21,7 @@ mod usual;
 #[cfg(test)]
 mod tests;
 
-pub use conference::{MOST_PARTS, SharedPart, SharedParts, SharedProcesses, shared};
+pub use conference::{MAX_PARTS, SharedPart, SharedParts, SharedProcesses, shared};
 pub use opening::{
     Opened, channels, list, offered, open, open_paced, open_supervised, probe, settle,
 };
@@ -30,7 +30,7 @@ pub use software::convert::Wanted;
 pub use software::file::{
     FileCoding, FileFormat, FileReader, SoundFile, StandardInput, holds_nothing,
 };
-pub use software::recorded::{MOST_OF_A_PART, RecordedTime, Recording, recorded};
+pub use software::recorded::{MAX_OF_A_PART, RecordedTime, Recording, recorded};
 pub use software::recorder::check_take;
 pub use software::spec::{CardOptions, SoftwareSpec};
 pub use software::{Extras, pace};

@@ -145,7 +145,7 @@ pub(crate) fn parts(spec: &SoftwareSpec, directions: Directions, wanted: Setting
         settings: wanted,
         error: Ppm::ZERO,
         fault: None,
-        patience: Frames::ZERO,
+        timeout: Frames::ZERO,
     };
     match spec {
         SoftwareSpec::Virtual(options) => {
@@ -156,7 +156,7 @@ pub(crate) fn parts(spec: &SoftwareSpec, directions: Directions, wanted: Setting
         }
         // Unlike a real card, files and programs' memory wait for a late program.
         SoftwareSpec::File(_) | SoftwareSpec::Standard(_) | SoftwareSpec::Programs(_) => {
-            parts.patience = wanted.rate.frames_within(CardRing::PATIENCE);
+            parts.timeout = wanted.rate.frames_within(CardRing::TIMEOUT);
         }
         _ => {}
     }

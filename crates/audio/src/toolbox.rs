@@ -90,7 +90,7 @@ pub enum Offers {
         rates: Vec<u32>,
         formats: Vec<String>,
         channels: RangeInclusive<u32>,
-        least_period: Frames,
+        min_period: Frames,
     },
     Unknown(String),
 }

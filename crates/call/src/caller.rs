@@ -121,7 +121,7 @@ fn offer_of(config: &CallerConfig, choice: &DeviceChoice) -> CallOffer {
         offer.begin_with_few_bits();
     }
     let codings = if config.auto_format { offer.there.codings.clone() } else { Vec::new() };
-    offer.adapts = Some(CallAdaptation { codings, most_bitrate: config.bitrate });
+    offer.adapts = Some(CallAdaptation { codings, max_bitrate: config.bitrate });
     offer
 }
 

@@ -120,7 +120,7 @@ impl Caller {
                 if terms.adapts.is_none() {
                     return Err(said("the taut there does not follow the network; update it"));
                 }
-                let adapts = CallAdaptation { codings: codings(), most_bitrate: None };
+                let adapts = CallAdaptation { codings: codings(), max_bitrate: None };
                 let shape = |terms: &StreamTerms| (terms.rate, terms.channels);
                 let has_choice = |terms: &StreamTerms| {
                     CodingSteps::new(shape(terms), &adapts.limits(terms)).is_some()
@@ -239,7 +239,7 @@ impl Caller {
     /// Asks for a coding that does not follow the network any more, but for its bit rate up to `most`.
     fn code_by(&mut self, mut terms: CallTerms, most: Option<u32>, changed: Changed) -> Answer {
         let was_auto = terms.adapts.as_ref().is_some_and(CallAdaptation::is_auto);
-        let bits = CallAdaptation { codings: Vec::new(), most_bitrate: most };
+        let bits = CallAdaptation { codings: Vec::new(), max_bitrate: most };
         terms.adapts = terms.adapts.map(|_| bits);
         let changed = self.change_to(terms, changed)?;
         if was_auto {

@@ -9,7 +9,7 @@ use tautline_engine::monitor::run::Running;
 use tautline_io::thread::Scheduler;
 use tautline_proto::call::terms::StreamTerms;
 use tautline_proto::device::{Device, Direction, Listener, Process, Settings, Stop};
-use tautline_proto::latency::least_latency;
+use tautline_proto::latency::min_latency;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
@@ -28,7 +28,7 @@ impl DevicePair {
     /// Their share of the latency of what is sent and of what is heard, as far as is known before they run.
     pub fn take(&self) -> [Span; 2] {
         let Self { capture, playback } = self;
-        [capture.rate.span_of(capture.period), least_latency(Span::ZERO, playback)]
+        [capture.rate.span_of(capture.period), min_latency(Span::ZERO, playback)]
     }
 
     /// Rate and channels.

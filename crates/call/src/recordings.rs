@@ -7,7 +7,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tautline_audio::{MOST_OF_A_PART, RecordedTime, Recording, recorded};
+use tautline_audio::{MAX_OF_A_PART, RecordedTime, Recording, recorded};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::{Device, Direction};
 use tautline_proto::time::{LocalTime, Span};
@@ -58,7 +58,7 @@ impl Recordings {
             Error::Open(format!("--record {folder}: {error}; name a folder that you may write to"))
         })?;
         let folder = folder.to_owned();
-        let most = MOST_OF_A_PART;
+        let most = MAX_OF_A_PART;
         Ok(Self {
             folder,
             mixed,

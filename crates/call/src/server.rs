@@ -16,7 +16,7 @@ use tautline_proto::call::message::CallReason;
 use tautline_proto::call::terms::{CallPath, CallTerms};
 use tautline_proto::call::transport::{CalledTransport, SoundChange, TransportStep};
 use tautline_proto::device::Direction;
-use tautline_proto::stream::MOST_DATAGRAM_BYTES;
+use tautline_proto::stream::MAX_DATAGRAM_BYTES;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_serving::{
     ApiServer, CalledConnection, ConnectionEvent, Listening, ServingNews, serve_calls,
@@ -157,7 +157,7 @@ impl Server {
             recorded: 0,
             shared,
             connections: BTreeMap::new(),
-            probe: vec![0; MOST_DATAGRAM_BYTES].into(),
+            probe: vec![0; MAX_DATAGRAM_BYTES].into(),
             due: LocalTime::ZERO,
             strangers_told: LocalTime::ZERO,
             trust,

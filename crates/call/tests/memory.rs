@@ -22,7 +22,7 @@ const CALLERS: u16 = 8;
 const CALLS: u32 = 5;
 /// What differs between two rounds: reports have lists of different lengths. Those of a round have some 500 kB.
 const ROOM: i64 = 200_000;
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 fn call(address: &str, trust: &Arc<TrustStore>) {
     let config = caller(&[address], Some(Span::from_millis(1)));
@@ -48,7 +48,7 @@ fn round(server: &mut Server, trust: &Arc<TrustStore>) {
 
 /// Lets the server end what is over, until no more than this is in use. What is.
 fn settles(server: &mut Server, most: i64) -> i64 {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while (!server.views().is_empty() || live_bytes_of_all() > most) && Instant::now() < until {
         assert!(server.turn().unwrap());
     }

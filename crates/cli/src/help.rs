@@ -86,7 +86,7 @@ be opened; 4 recv --exit-on-bye: the sender stopped without a goodbye; 5 no
 verdict: compare of periodic audio with an ambiguous delay, lab compare of
 reports that cannot be compared."#;
 
-pub(crate) const DEMO: &str = r#"The default latency of 100 ms survives hosts that freeze for tens of
+pub(crate) const DEMO: &str = r#"The default latency of 100 ms survives hosts that stall for tens of
 milliseconds, such as virtual machines: half of it is in the card's buffer, 48
 periods of 1 ms, half in the jitter buffer. On a quiet machine:
   taut demo --latency 5ms --periods 2
@@ -120,9 +120,9 @@ periods are those of the hardware or its server. A period is shown in frames
 and, in parentheses, as time at the lowest rate.
 
 For scripts, --report json (times in nanoseconds; null: no restriction):
-  { "schema": 1, "devices": [ { "name", "says", "ways": [ { "direction",
-    "rates", "formats", "channels_least", "channels_most",
-    "period_least_frames", "period_least_ns", "unknown" } ] } ] }"#;
+  { "schema": 2, "devices": [ { "name", "description", "directions": [ {
+    "direction", "rates", "formats", "min_channels", "max_channels",
+    "min_period_frames", "min_period_ns", "unknown" } ] } ] }"#;
 
 pub(crate) const TOP: &str = concat!(
     r#"Examples:
@@ -147,20 +147,20 @@ $XDG_RUNTIME_DIR/tautline, /run/user/UID/tautline or /tmp/tautline-UID, to the
 same user and root. Root sees the runs of all users.
 
 For scripts, --report json (times in nanoseconds, null if unknown):
-  { "schema": 1, "programs": [ { "schema", "pid", "role", "command",
-    "elapsed_ns", "streams": [ { "address", "sender", "state": "here" |
-    "awaited" | "silent" | "refused" | "nobody" | "lost" | "unknown", "rate",
-    "channels", "format", "bitrate", "transport", "muted", "ptime_ns",
+  { "schema": 2, "programs": [ { "schema", "pid", "role", "command",
+    "elapsed_ns", "streams": [ { "address", "sender", "state": "connected" |
+    "waiting" | "silent" | "refused" | "no_receiver" | "lost" | "unknown",
+    "rate", "channels", "format", "bitrate", "transport", "muted", "ptime_ns",
     "latency": { "configured_ns", "measured_ns", "uncertainty_ns", "p99_ns",
-    "by" }, "stages": [ { "name", "ns" } ],
-    "depth_ns", "headroom_ns", "counters", "second": { "over_ns", "packets",
-    "lost", "late", "xruns", "loss_share" }, "meters": [ { "peak_db", "rms_db" }
-    ], "worst": { "rtp_timestamp", "total_ns", "stages" }, "clock": { "source",
+    "method" }, "stages": [ { "name", "ns" } ], "target_delay_ns",
+    "headroom_ns", "counters", "second": { "interval_ns", "packets", "lost",
+    "late", "xruns", "loss_share" }, "meters": [ { "peak_db", "rms_db" } ],
+    "worst": { "rtp_timestamp", "total_ns", "stages" }, "clock": { "source",
     "uncertainty_ns", "round_trip_ns", "rate_ppm" } } ], "clock": { "address",
-    "stream", "state": "unheard" | "heard" | "held", "rate_ppm",
-    "uncertainty_ppm", "held_ns" }, "worked": [ { "id", "plugin", "by", "phase",
-    "share", "blocks", "missed", "restarts" } ] } ],
-    "unread": [ { "socket", "why" } ] }
+    "stream", "state": "waiting" | "locked" | "holdover", "rate_ppm",
+    "uncertainty_ppm", "holdover_ns" }, "offloads": [ { "id", "plugin",
+    "client", "phase", "share", "blocks", "missed", "restarts" } ] } ],
+    "unreadable": [ { "socket", "reason" } ] }
 
 "#,
     stages!()
@@ -172,17 +172,17 @@ pub(crate) const DOCTOR: &str = r#"Examples:
   # Is 2 ms possible, with packets of 125 us?
   taut doctor --latency 2ms --ptime 125us
 
-It observes for a second and changes nothing. Each finding is a line: ok, warns
-(dropouts if something else goes wrong), SPOILS (dropouts at this latency) or ?
-(unknown); the state; why it matters; and the command that fixes it until the
-next boot, or shows more. Root sees more.
+It observes for a second and changes nothing. Each finding is a line: ok,
+warning (dropouts if something else goes wrong), FAILURE (dropouts at this
+latency) or ? (unknown); the state; why it matters; and the command that fixes
+it until the next boot, or shows more. Root sees more.
 
 For scripts, --report json:
-  { "schema": 1, "latency_ns", "findings": [ { "check", "verdict": "fine" |
-    "unknown" | "warns" | "spoils", "what", "why", "mend", "look",
-    "better" } ], "counts": { "fine", "unknown", "warns", "spoils" } }
+  { "schema": 2, "latency_ns", "findings": [ { "check", "verdict": "ok" |
+    "unknown" | "warning" | "failure", "message", "reason", "fix", "details",
+    "improvement" } ], "counts": { "ok", "unknown", "warning", "failure" } }
 
-Exit status: 0 if no finding is SPOILS, 1 otherwise."#;
+Exit status: 0 if no finding is FAILURE, 1 otherwise."#;
 
 /// With `-h`: the first steps.
 pub(crate) const SEND: &str = r#"Examples:

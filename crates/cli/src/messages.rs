@@ -7,7 +7,7 @@ mod sending;
 use tautline_audio::DeviceSpec;
 use tautline_engine::monitor::note::Note;
 use tautline_engine::monitor::note::messages::alike;
-use tautline_engine::plan::address::MOST_SENDERS;
+use tautline_engine::plan::address::MAX_SENDERS;
 use tautline_engine::plan::too_long::TooLong;
 use tautline_io::link::{is_of_a_queue, is_of_an_interface};
 use tautline_proto::coding_time::LongCoding;
@@ -37,7 +37,7 @@ pub(crate) fn counted(channels: Channels) -> String {
 }
 
 /// Text about datagrams that could not be decrypted; never contains the key.
-pub(crate) fn unopened(address: &str, datagrams: u64) -> String {
+pub(crate) fn auth_failed(address: &str, datagrams: u64) -> String {
     let not_read = not_read(datagrams, "the key given here");
     format!("{address}: {not_read}; give both ends the same --srtp-key-file")
 }
@@ -109,7 +109,7 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
         Note::Sending { note: SendNote::SentAtOnce(ptime), .. } => Some(format!(
             "the packets of a period leave at once; call with --ptime {ptime} for packets that are spaced evenly"
         )),
-        Note::Unopened { address, datagrams } => Some(format!(
+        Note::AuthFailed { address, datagrams } => Some(format!(
             "{address}: {}; hang up and call again if there are ever more",
             not_read(*datagrams, "the keys of this call")
         )),
@@ -138,7 +138,7 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
                 ),
             }
         }
-        Note::Unlaunched { address, dropped, of, unnamed } => format!(
+        Note::DroppedByQueue { address, dropped, of, unnamed } => format!(
             "{address}: the interface's queue dropped {dropped} of {of} packets, which came to it too late for their \
              launch times{}; give the threads a higher --scheduler, or a longer --period (taut doctor says what holds \
              them up)",
@@ -173,14 +173,14 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
             )
         }
         Note::Unwritten(flaw) => (*flaw).to_owned(),
-        Note::Unopened { address, datagrams } => unopened(address, *datagrams),
+        Note::AuthFailed { address, datagrams } => auth_failed(address, *datagrams),
         Note::AnotherSender { address, packets, host } => format!(
             "{address}: {packets} packets of another sender, at {host}, came to the same UDP port \
              and were not played; hear all by ?senders=all, give each sender a --from of its own, or \
              name the one to hear by ?source="
         ),
         Note::NoPlace { address, most, from } => {
-            let more = most.saturating_mul(2).min(MOST_SENDERS);
+            let more = most.saturating_mul(2).min(MAX_SENDERS);
             let mend = match more > *most {
                 true => format!("write ?senders={more} for more"),
                 false => "give some of them a port of their own".to_owned(),
@@ -270,8 +270,9 @@ mod tests {
     #[test]
     fn what_a_ledger_leaves_out_of_dropped_packets_is_told_and_nothing_else_of_it() {
         let address = "avtp://eth0/91:E0:F0:00:FE:01";
-        let told =
-            |unnamed| words(&Note::Unlaunched { address, dropped: 9, of: 90, unnamed }).unwrap();
+        let told = |unnamed| {
+            words(&Note::DroppedByQueue { address, dropped: 9, of: 90, unnamed }).unwrap()
+        };
         snapshot!(told(2));
         assert!(!told(0).contains("ledger") && told(0).contains("9 of 90"), "{}", told(0));
     }
@@ -290,7 +291,7 @@ mod tests {
             sending(&beyond),
             sending(&at_once),
             Note::NobodyAnswers { address, stamps: true },
-            Note::Unopened { address, datagrams: 2 },
+            Note::AuthFailed { address, datagrams: 2 },
         ] {
             let told = in_a_call(&note).unwrap();
             let words = told.split(|letter: char| !letter.is_alphanumeric() && letter != '-');

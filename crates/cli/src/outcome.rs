@@ -14,7 +14,7 @@ pub(crate) struct Blame {
 /// Determines whether the run failed. Other problems at its end become notes. If a receiver got
 /// nothing, `blame` supplies possible reasons.
 pub(crate) fn judge(report: &mut Report, blame: impl FnOnce() -> Blame) -> Option<Failure> {
-    if let Some(unwritten) = report.unwritten.first() {
+    if let Some(unwritten) = report.incomplete_files.first() {
         return Some(Failure::running(unwritten));
     }
     // A stream that was requested but not played is a failure.
@@ -53,7 +53,7 @@ fn nothing(unheard: &[&StreamReport], Blame { limits, firewall }: Blame) -> Stri
     if !limits.is_empty() {
         at.push_str(&format!(" ({limits})"));
     }
-    let foreign: u64 = unheard.iter().map(|stream| stream.counters.foreign).sum();
+    let foreign: u64 = unheard.iter().map(|stream| stream.counters.other_source).sum();
     let other = unheard.iter().flat_map(|stream| &stream.invalid).max_by_key(|other| other.count);
     match (other, firewall) {
         (Some(other), _) => format!(
@@ -61,7 +61,7 @@ fn nothing(unheard: &[&StreamReport], Blame { limits, firewall }: Blame) -> Stri
              packets ({}); compare --format, --channels and --payload-type of both ends{}",
             other.count,
             other.reason,
-            match unheard.iter().any(|stream| stream.sealed.is_some()) {
+            match unheard.iter().any(|stream| stream.encryption.is_some()) {
                 true => "",
                 false => ", or give --srtp-key-file if they are sealed there",
             }

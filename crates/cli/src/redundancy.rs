@@ -4,9 +4,9 @@ use tautline_engine::plan::address::Resolved;
 use tautline_io::udp::{UdpOptions, header_bytes, path_mtu};
 use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::latency::{least_latency, repair_latency, repair_time};
-use tautline_proto::redundancy::{Bounds, ETHERNET, MOST_WINDOW, Redundancy};
-use tautline_proto::send_policy::{Limits, Regulator, USUAL_BUDGET};
+use tautline_proto::latency::{min_latency, repair_latency, repair_time};
+use tautline_proto::redundancy::{Bounds, ETHERNET, MAX_WINDOW, Redundancy};
+use tautline_proto::send_policy::{DEFAULT_BUDGET, Limits, Regulator};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 use tautline_proto::wire::WireForm;
@@ -29,15 +29,15 @@ pub(crate) fn budget(
     device: &Settings,
 ) -> Result<Budget, Failure> {
     check(flags)?;
-    let least = least_latency(format.packing_age(device.period), device);
+    let least = min_latency(format.packing_age(device.period), device);
     let (ptime, amount) = (format.ptime(), flags.redundancy.amount);
     let kept = match flags.latency {
         Some(LatencyRule::Chosen(latency)) => Some(latency),
         Some(LatencyRule::Auto { .. } | LatencyRule::Usual) | None => None,
     };
-    let asked = flags.redundancy_budget.or_else(|| kept.is_none().then_some(USUAL_BUDGET));
+    let asked = flags.redundancy_budget.or_else(|| kept.is_none().then_some(DEFAULT_BUDGET));
     let leaves = kept.map(|latency| repair_time(least, latency));
-    let first = asked.into_iter().chain(leaves).fold(ptime.times(MOST_WINDOW as i64), Span::min);
+    let first = asked.into_iter().chain(leaves).fold(ptime.times(MAX_WINDOW as i64), Span::min);
     let on = amount != Redundancy::Off;
     let latency = if on { repair_latency(least, first) } else { Span::ZERO };
     // Without redundancy at the start, it may be requested during the run.
@@ -98,12 +98,11 @@ pub(crate) fn regulator(flags: &Send, to: &[Resolved], budget: Span) -> Regulato
         .filter_map(Resolved::media)
         .filter_map(|to| Some(path_mtu(to)?.saturating_sub(header_bytes(&to))));
     // The loopback MTU may not apply later; one Ethernet frame always fits.
-    let most_bytes = whole.fold(ETHERNET, usize::min);
+    let max_bytes = whole.fold(ETHERNET, usize::min);
     // The engine adapts the limit to the destinations, which may change.
     let wire = to.first().map_or(WireForm::Rtp, |to| to.form).pack();
-    let most_asked = flags.redundancy_limit.unwrap_or(Limits::GROUP_SYMBOLS);
-    let bounds =
-        Bounds { wire, budget, stamps: !flags.no_header_extensions, most_bytes, most_asked };
+    let max_asked = flags.redundancy_limit.unwrap_or(Limits::GROUP_SYMBOLS);
+    let bounds = Bounds { wire, budget, stamps: !flags.no_header_extensions, max_bytes, max_asked };
     Regulator::new(flags.redundancy.amount, bounds)
 }
 
@@ -130,7 +129,7 @@ pub(crate) fn by_networks(paths: &[String], mut udp: UdpOptions) -> Result<UdpOp
 
 pub(crate) fn tell(flags: &Send, regulator: &Regulator, format: &StreamFormat) {
     let (bounds, asked) = (regulator.bounds(), flags.redundancy.amount);
-    let most = bounds.most_symbols(format);
+    let most = bounds.max_symbols(format);
     let wanted = match asked {
         Redundancy::Off => return,
         Redundancy::Copies(wanted) | Redundancy::Code(wanted) => usize::from(wanted),

@@ -84,7 +84,7 @@ impl Show {
         if !self.observers.are_here() {
             return;
         }
-        let (state, streams) = (StreamState::Awaited, StreamSnapshot::default());
+        let (state, streams) = (StreamState::Waiting, StreamSnapshot::default());
         let awaited = |at: A| StreamSnapshot { address: at.to_string(), state, ..streams.clone() };
         self.observers
             .tell(|| Snapshot { streams: addresses.map(awaited).collect(), ..Snapshot::default() });
@@ -123,10 +123,14 @@ impl Show {
     }
 
     /// Reports once that no datagram could be decrypted.
-    pub(crate) fn unopened<'a>(&mut self, from: impl Iterator<Item = &'a Address>, datagrams: u64) {
+    pub(crate) fn auth_failed<'a>(
+        &mut self,
+        from: impl Iterator<Item = &'a Address>,
+        datagrams: u64,
+    ) {
         if !std::mem::replace(&mut self.told_unopened, true) {
             let from: Vec<_> = from.map(ToString::to_string).collect();
-            self.tell(&messages::unopened(&from.join(" "), datagrams));
+            self.tell(&messages::auth_failed(&from.join(" "), datagrams));
         }
     }
 
@@ -180,7 +184,7 @@ impl Show {
     pub(crate) fn end(mut self, mut report: Report) -> Result<(), Failure> {
         report.notes.append(&mut self.said);
         report.notes.extend(self.device.take());
-        report.unwritten.extend(self.device.failed());
+        report.incomplete_files.extend(self.device.failed());
         let mut unheard = self.unheard.take();
         let blame = || {
             let limits = unheard.as_ref().map_or(String::new(), Unheard::limits);

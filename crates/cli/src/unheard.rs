@@ -10,7 +10,7 @@ use tautline_io::udp::{UdpOptions, interface_label, leaves_by};
 use tautline_proto::time::{LocalTime, Span};
 
 /// Time without packets before the check. A user who waits for a sender sees only one line.
-const PATIENCE: Span = Span::from_secs(3);
+const TIMEOUT: Span = Span::from_secs(3);
 
 /// Checks once, on its own thread, as it runs external programs.
 pub(crate) struct Unheard {
@@ -56,12 +56,12 @@ impl Unheard {
     /// Called while no packet arrives. Returns possible reasons once, as soon as they are known.
     pub(crate) fn still(&mut self, now: LocalTime) -> Option<String> {
         match &self.state {
-            LookupState::Waits if now - self.since >= PATIENCE => self.ask(),
+            LookupState::Waits if now - self.since >= TIMEOUT => self.ask(),
             LookupState::Asks(asking) if asking.is_finished() => {
                 let blame = self.answer()?;
                 let limits = [self.limits(), blame].into_iter().filter(|text| !text.is_empty());
                 let limits: Vec<_> = limits.collect();
-                return Some(format!("nothing has come for {PATIENCE}: {}", limits.join("; ")));
+                return Some(format!("nothing has come for {TIMEOUT}: {}", limits.join("; ")));
             }
             _ => {}
         }

@@ -35,7 +35,7 @@ fn call(path: PathModel, seconds: i64, sound: &RealSound) -> (Vec<f32>, String) 
     let adapts = Some(CodingLimits {
         codings: vec![Coding::OPUS, Coding::OPUS_VOICE],
         ptimes: (Span::from_micros(2500), Span::from_millis(20)),
-        most_bitrate: None,
+        max_bitrate: None,
     });
     let one = Scenario { adapts, ..scenario(path, coding, sound) };
     let mut call = Duplex::new([one.clone(), Scenario { seed: 2, ..one }]);

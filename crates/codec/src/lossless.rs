@@ -15,19 +15,19 @@ use tautline_proto::units::{Channels, Rate};
 use crate::bits::{RiceReader, RiceWriter};
 use crate::{CodecFactory, NoEncoder};
 
-const MOST_ORDER: usize = 3;
+const MAX_ORDER: usize = 3;
 /// Samples as they are, instead of a parameter of Rice's code.
 const VERBATIM: u8 = 31;
 /// The greatest parameter: differences of 24 bits, foretold, have 28.
-const MOST_PARAMETER: u32 = 28;
+const MAX_PARAMETER: u32 = 28;
 /// No quotient is longer: beyond, another parameter takes fewer bits.
-const MOST_QUOTIENT: u32 = 1 << 20;
+const MAX_QUOTIENT: u32 = 1 << 20;
 const ORDER_SHIFT: u32 = 5;
 const PARAMETER: u8 = 0x1F;
 /// The flag of the second channel: it is a difference from the first. Of the first: the packet is of 24 bits.
 const FLAG: u8 = 0x80;
 /// Frames of the longest packet: 20 ms (`PTIME_RANGE`) at 192 kHz, the greatest rate of streams.
-const MOST_FRAMES: usize = 3840;
+const MAX_FRAMES: usize = 3840;
 
 pub(crate) struct Lossless;
 
@@ -60,11 +60,11 @@ impl LosslessEncoder {
         Self {
             sample,
             channels,
-            raw: vec![0; MOST_FRAMES * channels.count() * sample.bytes()].into(),
+            raw: vec![0; MAX_FRAMES * channels.count() * sample.bytes()].into(),
             dither: Dither::default(),
-            first: vec![0; MOST_FRAMES].into(),
-            one: vec![0; MOST_FRAMES].into(),
-            difference: vec![0; MOST_FRAMES].into(),
+            first: vec![0; MAX_FRAMES].into(),
+            one: vec![0; MAX_FRAMES].into(),
+            difference: vec![0; MAX_FRAMES].into(),
         }
     }
 
@@ -124,7 +124,7 @@ impl Encode for LosslessEncoder {
 
     fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize> {
         let frames = samples.len() / self.channels.count();
-        if frames > MOST_FRAMES {
+        if frames > MAX_FRAMES {
             return None;
         }
         self.write(frames, samples, room)
@@ -151,30 +151,29 @@ struct ChannelPlan {
 impl ChannelPlan {
     /// The order that leaves least, and the parameter that takes the fewest bits for it.
     fn of(numbers: &[i32], depth: u32) -> Self {
-        let mut sums = [0u64; MOST_ORDER + 1];
-        let mut before = [0i32; MOST_ORDER];
+        let mut sums = [0u64; MAX_ORDER + 1];
+        let mut before = [0i32; MAX_ORDER];
         for (at, number) in numbers.iter().enumerate() {
             // Each order leaves the difference of what the order before leaves.
             let mut left = *number;
-            for order in 0..=MOST_ORDER.min(at) {
+            for order in 0..=MAX_ORDER.min(at) {
                 sums[order] += u64::from(left.unsigned_abs());
-                if order < MOST_ORDER {
+                if order < MAX_ORDER {
                     let next = left.wrapping_sub(before[order]);
                     before[order] = left;
                     left = next;
                 }
             }
-            if at < MOST_ORDER {
+            if at < MAX_ORDER {
                 before[at] = left;
             }
         }
-        let orders = 0..=MOST_ORDER.min(numbers.len());
+        let orders = 0..=MAX_ORDER.min(numbers.len());
         let plans = orders.map(|order| {
             let coded = (numbers.len() - order) as u64;
             // Zigzag doubles what is left: the mean of that is near 2 to the best parameter.
             let mean = (2 * sums[order]).checked_div(coded).unwrap_or(0);
-            let parameter =
-                (u64::BITS - mean.leading_zeros()).saturating_sub(1).min(MOST_PARAMETER);
+            let parameter = (u64::BITS - mean.leading_zeros()).saturating_sub(1).min(MAX_PARAMETER);
             let cost = order as u64 * u64::from(depth)
                 + coded * u64::from(parameter + 1)
                 + ((2 * sums[order]) >> parameter);
@@ -197,11 +196,11 @@ impl ChannelPlan {
     }
 }
 
-struct Predictor([i32; MOST_ORDER]);
+struct Predictor([i32; MAX_ORDER]);
 
 impl Predictor {
     fn after(begin: &[i32]) -> Self {
-        let mut predictor = Self([0; MOST_ORDER]);
+        let mut predictor = Self([0; MAX_ORDER]);
         begin.iter().for_each(|number| predictor.push(*number));
         predictor
     }
@@ -233,15 +232,15 @@ impl LosslessDecoder {
     pub fn new(channels: Channels) -> Self {
         Self {
             channels,
-            raw: vec![0; MOST_FRAMES * channels.count() * 3].into(),
-            first: vec![0; MOST_FRAMES].into(),
+            raw: vec![0; MAX_FRAMES * channels.count() * 3].into(),
+            first: vec![0; MAX_FRAMES].into(),
         }
     }
 
     fn read(&mut self, payload: &[u8], out: &mut [f32]) -> Option<()> {
         let (channels, frames) = (self.channels.count(), out.len() / self.channels.count());
         let (counted, rest) = payload.split_first_chunk()?;
-        if usize::from(u16::from_be_bytes(*counted)) != frames || frames > MOST_FRAMES {
+        if usize::from(u16::from_be_bytes(*counted)) != frames || frames > MAX_FRAMES {
             return None;
         }
         let (heads, rest) = rest.split_at_checked(channels)?;
@@ -259,13 +258,13 @@ impl LosslessDecoder {
             let parameter = u32::from(head & PARAMETER);
             let differs = channel == 1 && head & FLAG != 0;
             let depth = 8 * bytes as u32 + u32::from(differs);
-            let mut predictor = Predictor([0; MOST_ORDER]);
+            let mut predictor = Predictor([0; MAX_ORDER]);
             for frame in 0..frames {
                 let number = if frame < order {
                     let shift = 32 - depth;
                     (bits.get(depth)? << shift).cast_signed() >> shift
                 } else {
-                    let quotient = bits.get_unary(MOST_QUOTIENT)?;
+                    let quotient = bits.get_unary(MAX_QUOTIENT)?;
                     let low = bits.get(parameter)?;
                     let folded = quotient.checked_shl(parameter)? | low;
                     let left = (folded >> 1).cast_signed() ^ -((folded & 1).cast_signed());

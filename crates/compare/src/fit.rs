@@ -14,7 +14,7 @@ use super::sound::power;
 /// Frames per fit: 21 ms at 48 kHz.
 pub(super) const WINDOW: usize = 1024;
 /// Minimum frames for a fit; fewer take their position from the previous line.
-pub(super) const LEAST: usize = 256;
+pub(super) const MIN: usize = 256;
 /// Maximum residual energy of a window, −20 dB: resamplers differ in the highest frequencies.
 const LEFT_OVER: f64 = 1e-2;
 /// Maximum residual energy of a block relative to its window's mean, −10 dB. Silence or other sound
@@ -136,7 +136,7 @@ impl<'a> WindowFitter<'a> {
         let channel = self.loudest(window, routing);
         let energy = power(&self.both.heard.channels[channel][window.clone()]);
         let quiet = QUIET + 100.0 * self.floor + FITTED_ABOVE_NOISE * self.noise;
-        let says = count >= LEAST && energy > quiet * count as f64;
+        let says = count >= MIN && energy > quiet * count as f64;
         let kept = line.offset().filter(|_| says).and_then(|_| {
             let fitted = self.holds(window, line, routing)?;
             (fitted.rest <= CLEAN * fitted.energy).then_some(fitted)
@@ -223,7 +223,7 @@ impl<'a> WindowFitter<'a> {
             }
             energy += alike.energy();
             rest += alike.rest(routing.gains[channel]);
-            let says = count >= LEAST && self.is_loud(&alike, count);
+            let says = count >= MIN && self.is_loud(&alike, count);
             *volume = says.then(|| GainRange::of(alike.gain()));
         }
         Some(Fitted { line: *line, energy, rest, volumes })
@@ -244,11 +244,11 @@ impl<'a> WindowFitter<'a> {
     ) -> bool {
         let heard = &self.both.heard.channels[channel][window.clone()];
         self.rendered(routing.sources[channel], window, line);
-        let here = self.fitter.last().chunks_exact(LEAST);
-        heard.chunks_exact(LEAST).zip(here).any(|(heard, here)| {
+        let here = self.fitter.last().chunks_exact(MIN);
+        heard.chunks_exact(MIN).zip(here).any(|(heard, here)| {
             let alike = Likeness::between(heard, here);
             let left = alike.rest(alike.gain());
-            self.is_loud(&alike, LEAST) && left <= LEFT_OVER * alike.energy()
+            self.is_loud(&alike, MIN) && left <= LEFT_OVER * alike.energy()
         })
     }
 

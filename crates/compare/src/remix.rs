@@ -6,7 +6,7 @@ use tautline_dsp::align::{NEAR, outwards, padded};
 use tautline_dsp::fit::solve;
 
 use super::exact::Both;
-use super::fit::{LEAST, ROUNDS, STILL, WINDOW, WindowFitter};
+use super::fit::{MIN, ROUNDS, STILL, WINDOW, WindowFitter};
 use super::pieces::{FrameLine, Piece};
 use super::seek::{Coarse, Likely};
 use super::sound::Sound;
@@ -92,7 +92,7 @@ impl MixFinder<'_> {
         let end = frames.min(at + (sounding.end as f64 - near.place(at as f64)).max(0.0) as usize);
         let window = |at: usize| at..end.min(at + WINDOW);
         let energy = |at: &usize| self.both.heard.energy(&window(*at));
-        let starts = (at..end.saturating_sub(LEAST)).step_by(WINDOW).take(16 * WINDOWS);
+        let starts = (at..end.saturating_sub(MIN)).step_by(WINDOW).take(16 * WINDOWS);
         let first = starts.max_by(|a, b| energy(a).total_cmp(&energy(b)))?;
         let line = self.settle(window(first), near)?;
         let last = first + WINDOWS * WINDOW;

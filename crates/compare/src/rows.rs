@@ -106,7 +106,7 @@ impl Comparison {
         };
         let known = !self.is_ambiguous();
         ComparisonReport {
-            schema: 1,
+            schema: 2,
             experiment: "quality",
             says: self.to_string(),
             verdict: match self {

@@ -15,7 +15,7 @@ const HEARD: f64 = 0.5;
 /// Highest harmonic that counts as distortion; the lowest is the second.
 const HARMONICS: usize = 10;
 const ROUNDS: usize = 8;
-const LEAST: usize = 4096;
+const MIN: usize = 4096;
 
 /// A sine with its distortion and noise. Levels are relative to a full-scale sine.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -55,7 +55,7 @@ fn median(sound: &Sound, channel: usize, most: f64) -> Option<Tone> {
     let sounding = sound.sounding();
     let samples = &sound.channels[channel][sounding];
     let second = (sound.rate.hertz() as usize).min(samples.len());
-    if second < LEAST {
+    if second < MIN {
         return None;
     }
     let mut transform = Transform::new(second);

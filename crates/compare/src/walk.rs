@@ -11,7 +11,7 @@ use std::rc::Rc;
 use tautline_dsp::align::Backoff;
 
 use super::exact::{Both, PROBE, RUN};
-use super::fit::{Fitted, LEAST, WINDOW, WindowFitter};
+use super::fit::{Fitted, MIN, WINDOW, WindowFitter};
 use super::pieces::{
     BLOCK, ChannelRouting, FrameLine, GainRange, Kind, Piece, Places, RoutedLine, take_volumes,
 };
@@ -384,7 +384,7 @@ impl<'a> PieceWalk<'a> {
         let (from, to) = (self.sounding.start as f64, self.sounding.end as f64);
         let sounds = piece.to.min(to) - piece.from.max(from);
         // The energy is that of whole windows.
-        sounds.round() >= LEAST as f64 && (energy == 0.0 || rest < energy / 2.0)
+        sounds.round() >= MIN as f64 && (energy == 0.0 || rest < energy / 2.0)
     }
 
     /// Number of frames, in whole blocks, of a failed window that still belong to the piece.

@@ -8,7 +8,7 @@ use tautline_proto::clock::{ClockSource, DisciplinedClock};
 use tautline_proto::time::Span;
 use tautline_proto::wire::ptp::{Domain, PortState, PtpState};
 
-use crate::Verdict::{Spoils, Unknown, Warns};
+use crate::Verdict::{Failure, Unknown, Warning};
 use crate::{Finding, Machine};
 
 /// Clock sources outside the processor: each reading takes a bus access of 1 µs or more, and a
@@ -21,31 +21,31 @@ pub(crate) fn clocksource(machine: &Machine) -> Option<Finding> {
     if current == "jiffies" || current == "refined-jiffies" {
         let what = format!("time is counted in ticks of the kernel ({current})");
         let why = "no instant is known to better than milliseconds; boot without clocksource=";
-        return Some(Finding::new(Spoils, what, why));
+        return Some(Finding::new(Failure, what, why));
     }
     let what = format!("time is read from {current}");
     if !SLOW.contains(&current.as_str()) {
-        return Some(Finding::fine(what));
+        return Some(Finding::passed(what));
     }
     let why = "each reading takes a microsecond or more, several times per packet";
     let available = machine.read(&format!("{FOLDER}/available_clocksource")).unwrap_or_default();
     Some(if available.split_whitespace().any(|other| other == "tsc") {
-        Finding::new(Warns, what, why)
-            .mend(format!("echo tsc | sudo tee /{FOLDER}/current_clocksource"))
+        Finding::new(Warning, what, why)
+            .fix(format!("echo tsc | sudo tee /{FOLDER}/current_clocksource"))
     } else {
         let why = format!("{why}; the kernel distrusts the processor's own counter, and says why");
-        Finding::new(Warns, what, why).look("sudo dmesg | grep -i tsc")
+        Finding::new(Warning, what, why).details("sudo dmesg | grep -i tsc")
     })
 }
 
 pub(crate) fn timers(resolution: Span) -> Finding {
     if resolution <= Span::from_micros(1) {
-        return Finding::fine(format!("timers are fine to {resolution}"));
+        return Finding::passed(format!("timers are fine to {resolution}"));
     }
     let what = format!("timers end only every {resolution}");
     let why = "periods and packets shorter than that come in heaps; boot without highres=off and \
                nohz=off";
-    Finding::new(Spoils, what, why).look("grep -o 'highres=[^ ]*' /proc/cmdline")
+    Finding::new(Failure, what, why).details("grep -o 'highres=[^ ]*' /proc/cmdline")
 }
 
 pub(crate) fn thread_slack() -> Option<Span> {
@@ -55,11 +55,11 @@ pub(crate) fn thread_slack() -> Option<Span> {
 
 pub(crate) fn slack(slack: Span) -> Finding {
     if slack <= Span::from_micros(1) {
-        return Finding::fine(format!("taut's threads have a timer slack of {slack}"));
+        return Finding::passed(format!("taut's threads have a timer slack of {slack}"));
     }
     let what = format!("timers of threads without priority may be {slack} late");
     let why = "the system puts off what taut asked to have at once (PR_SET_TIMERSLACK)";
-    Finding::new(Warns, what, why)
+    Finding::new(Warning, what, why)
 }
 
 pub(crate) fn kept(
@@ -76,7 +76,7 @@ pub(crate) fn kept(
         let said = kernel.map_or(String::new(), |kernel| {
             format!("; the kernel calls it synchronised, {} off at most", rounded(kernel.most))
         });
-        return Finding::fine(format!("the system clock is kept by {by}, to {most}{said}"));
+        return Finding::passed(format!("the system clock is kept by {by}, to {most}{said}"));
     }
     let what = match kernel {
         Some(kernel) => format!(
@@ -87,29 +87,29 @@ pub(crate) fn kept(
     };
     let why = "clocks are mapped by RTCP alone, and where one way of a network takes longer than the \
                other the latency is off by half of that";
-    let (more, mend) = match hardware.first() {
+    let (more, fix) = match hardware.first() {
         None => (String::new(), "sudo apt install chrony"),
         Some(clock) => (
             format!(", though there is {} ({})", clock.device, clock.name),
             "sudo apt install linuxptp chrony",
         ),
     };
-    Finding::new(Warns, what + &more, why).mend(mend)
+    Finding::new(Warning, what + &more, why).fix(fix)
 }
 
 pub(crate) fn tai(kernel: KernelClock) -> Finding {
     let ahead = kernel.tai_offset;
     if ahead > Span::ZERO {
-        return Finding::fine(format!("the kernel's TAI is {ahead} ahead of UTC"));
+        return Finding::passed(format!("the kernel's TAI is {ahead} ahead of UTC"));
     }
     let what = "the kernel's TAI is UTC, as nobody told it how many seconds lie between (offset 0, not set)";
     let why = "AVTP's presentation times are off those of hosts that know TAI by as much (37 s since 2017), so that \
                nothing of theirs is heard here in time, nor of ours there, and packets say that theirs are not to be \
                relied upon (tu); ptp4l or phc2sys tells it where they set this clock, and else chrony does by \
                leapsectz (on Debian 13 with tzdata-legacy installed)";
-    let mend = "echo 'leapsectz right/UTC' | sudo tee /etc/chrony/conf.d/tai.conf \
+    let fix = "echo 'leapsectz right/UTC' | sudo tee /etc/chrony/conf.d/tai.conf \
                 && sudo systemctl restart chrony";
-    Finding::new(Warns, what, why).mend(mend)
+    Finding::new(Warning, what, why).fix(fix)
 }
 
 /// Timeout for `ptp4l`: longer than some of a machine's worst delays, and short for the user.
@@ -131,22 +131,22 @@ pub(crate) fn ptp(answered: Option<(PtpState, Domain)>) -> Finding {
     let Some((state, Domain { number: domain, .. })) = answered else {
         let why = "whether it follows a grandmaster is not known; it may run in another network namespace, or what it \
                    was told of its domain cannot be read and is none of the usual ones (0 and 127)";
-        return Finding::new(Unknown, "ptp4l runs and does not answer", why).look(LOOK);
+        return Finding::new(Unknown, "ptp4l runs and does not answer", why).details(LOOK);
     };
     let PtpState { port, grandmaster, offset, path_delay, .. } = state;
     if state.is_locked() {
         let what = format!(
             "ptp4l follows {grandmaster} in domain {domain}: {offset} off it by its own word, {path_delay} away"
         );
-        return Finding::fine(what);
+        return Finding::passed(what);
     }
     if port == PortState::Master {
         let what = "ptp4l is the grandmaster: others follow this host, and it follows nobody";
-        return Finding::fine(what);
+        return Finding::passed(what);
     }
     let what = format!("ptp4l runs and follows no grandmaster ({})", port.name());
     let why = "what is presented by TAI drifts by up to 15 us in a second from that of other hosts";
-    Finding::new(Warns, what, why).look(LOOK)
+    Finding::new(Warning, what, why).details(LOOK)
 }
 
 const fn rounded(span: Span) -> Span {
@@ -159,7 +159,7 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
-    use crate::Verdict::Fine;
+    use crate::Verdict::Passed;
 
     fn read_from(current: &str, available: &str) -> Finding {
         const FOLDER: &str = "sys/devices/system/clocksource/clocksource0";
@@ -170,29 +170,29 @@ mod tests {
 
     #[test]
     fn a_clock_over_a_bus_is_slow_and_one_of_ticks_is_none() {
-        assert_eq!(read_from("tsc\n", "tsc hpet acpi_pm \n").verdict, Fine);
-        assert_eq!(read_from("arch_sys_counter", "").verdict, Fine);
-        assert_eq!(read_from("kvm-clock", "").verdict, Fine);
+        assert_eq!(read_from("tsc\n", "tsc hpet acpi_pm \n").verdict, Passed);
+        assert_eq!(read_from("arch_sys_counter", "").verdict, Passed);
+        assert_eq!(read_from("kvm-clock", "").verdict, Passed);
         let found = read_from("hpet", "tsc hpet");
-        assert!(found.mend.unwrap().starts_with("echo tsc"));
+        assert!(found.fix.unwrap().starts_with("echo tsc"));
         let found = read_from("acpi_pm", "hpet acpi_pm");
-        assert_eq!(found.look.as_deref(), Some("sudo dmesg | grep -i tsc"));
-        assert_eq!(read_from("jiffies", "jiffies").verdict, Spoils);
+        assert_eq!(found.details.as_deref(), Some("sudo dmesg | grep -i tsc"));
+        assert_eq!(read_from("jiffies", "jiffies").verdict, Failure);
         assert!(clocksource(&Machine::empty()).is_none());
     }
 
     #[test]
     fn timers_of_ticks_spoil_short_packets() {
-        assert_eq!(timers(Span::from_nanos(1)).verdict, Fine);
+        assert_eq!(timers(Span::from_nanos(1)).verdict, Passed);
         let found = timers(Span::from_millis(4));
-        assert_eq!(found.verdict, Spoils);
-        snapshot!(found.what);
+        assert_eq!(found.verdict, Failure);
+        snapshot!(found.message);
     }
 
     #[test]
     fn slack_that_the_system_insists_on_is_told() {
-        assert_eq!(slack(Span::from_nanos(1)).verdict, Fine);
-        assert_eq!(slack(Span::from_micros(50)).verdict, Warns);
+        assert_eq!(slack(Span::from_nanos(1)).verdict, Passed);
+        assert_eq!(slack(Span::from_micros(50)).verdict, Warning);
     }
 
     #[test]
@@ -207,14 +207,14 @@ mod tests {
         };
         let ptp = |state| ptp(Some((state, Domain { number: 44, transport: 0 })));
         let found = ptp(state);
-        assert_eq!(found.verdict, Fine);
+        assert_eq!(found.verdict, Passed);
         let told = "ptp4l follows 001b21.fffe.010203 in domain 44: ";
-        assert!(found.what.starts_with(told), "{found:?}");
+        assert!(found.message.starts_with(told), "{found:?}");
         let listens = PtpState { port: PortState::Listening, present: false, ..state };
         let found = ptp(listens);
-        assert!(found.verdict == Warns && found.what.ends_with("(LISTENING)"), "{found:?}");
+        assert!(found.verdict == Warning && found.message.ends_with("(LISTENING)"), "{found:?}");
         let leads = PtpState { port: PortState::Master, present: false, ..state };
-        assert_eq!(ptp(leads).verdict, Fine);
+        assert_eq!(ptp(leads).verdict, Passed);
         assert_eq!(super::ptp(None).verdict, Unknown);
     }
 
@@ -223,8 +223,8 @@ mod tests {
         let most = Span::from_millis(16_000);
         let kernel = KernelClock { synchronised: false, most, tai_offset: Span::ZERO };
         let found = kept(Some(kernel), None, &[]);
-        snapshot!("not synchronised", found.what);
-        assert_eq!(found.mend.as_deref(), Some("sudo apt install chrony"));
+        snapshot!("not synchronised", found.message);
+        assert_eq!(found.fix.as_deref(), Some("sudo apt install chrony"));
         let clock = HardwareClock {
             device: "/dev/ptp0".to_owned(),
             name: "igb".to_owned(),
@@ -232,14 +232,14 @@ mod tests {
             uncertainty: Span::ZERO,
         };
         let found = kept(Some(kernel), None, &[clock]);
-        snapshot!("with hardware", found.what);
+        snapshot!("with hardware", found.message);
         let uncertainty = Span::from_nanos(350_200);
         let clock =
             DisciplinedClock { offset: Span::ZERO, uncertainty, source: ClockSource::System };
         let most = Span::from_micros(350);
         let kernel = KernelClock { synchronised: true, most, ..kernel };
         let found = kept(Some(kernel), Some(clock), &[]);
-        snapshot!("kept", found.what);
+        snapshot!("kept", found.message);
     }
 
     #[test]
@@ -250,12 +250,12 @@ mod tests {
             tai_offset: Span::from_secs(seconds),
         };
         let found = tai(kernel(37));
-        assert_eq!(found.verdict, Fine);
-        snapshot!("37 s", found.what);
+        assert_eq!(found.verdict, Passed);
+        snapshot!("37 s", found.message);
         let found = tai(kernel(0));
-        snapshot!("0 s", found.what);
-        let why = found.why.unwrap();
+        snapshot!("0 s", found.message);
+        let why = found.reason.unwrap();
         assert!(why.contains("AVTP") && why.contains("phc2sys"), "{why}");
-        assert!(found.mend.unwrap().starts_with("echo 'leapsectz right/UTC'"));
+        assert!(found.fix.unwrap().starts_with("echo 'leapsectz right/UTC'"));
     }
 }

@@ -1,6 +1,6 @@
 use tautline_api::call::CALL_PORT;
 
-use crate::Verdict::{Fine, Spoils, Unknown, Warns};
+use crate::Verdict::{Failure, Passed, Unknown, Warning};
 use crate::machine::run;
 use crate::{Finding, Machine};
 
@@ -42,8 +42,8 @@ pub(crate) fn check(rules: &Rules) -> Vec<Finding> {
     let mut found = vec![judge(rules, USUAL)];
     let calls = CALLED.map(|awaited| judge(rules, awaited));
     // Unreadable rules are reported only once.
-    let shut = calls.into_iter().filter(|call| !matches!(call.verdict, Fine | Unknown));
-    found.extend(shut.map(|call| Finding { verdict: Warns, ..call }));
+    let shut = calls.into_iter().filter(|call| !matches!(call.verdict, Passed | Unknown));
+    found.extend(shut.map(|call| Finding { verdict: Warning, ..call }));
     found
 }
 
@@ -54,11 +54,11 @@ pub fn keeps_out(awaited: &[Awaited]) -> Option<String> {
     let judged = awaited.iter().map(|awaited| judge(&rules, *awaited));
     let found: Vec<_> =
         judged.map(|found| if machine.is_root() { found.without_sudo() } else { found }).collect();
-    if let Some((what, mend)) =
-        found.iter().find_map(|found| Some((&found.what, found.mend.as_ref()?)))
+    if let Some((what, fix)) =
+        found.iter().find_map(|found| Some((&found.message, found.fix.as_ref()?)))
     {
         return Some(format!(
-            "the firewall here keeps it out, as {what}; let it in by {mend} (`taut doctor` looks \
+            "the firewall here keeps it out, as {what}; let it in by {fix} (`taut doctor` looks \
              for more)"
         ));
     }
@@ -95,24 +95,24 @@ pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
     let Awaited { ports: [rtp, rtcp], protocol: [protocol, _], .. } = awaited;
     let unknown = |what: &str, look: &str| {
         let why = "one that drops UDP lets nothing be heard";
-        Finding::new(Unknown, what, why).look(look)
+        Finding::new(Unknown, what, why).details(look)
     };
     match rules {
-        Rules::NoFirewall => Finding::fine("this kernel has no firewall"),
+        Rules::NoFirewall => Finding::passed("this kernel has no firewall"),
         Rules::Hidden => unknown("only root sees the firewall", "sudo nft list ruleset"),
         Rules::NoProgram => {
             unknown("neither nft nor iptables-save answers here", "sudo apt install nftables")
         }
         Rules::Nft(text) => {
-            let mend = |chain: &str| {
+            let fix = |chain: &str| {
                 let ports =
                     if rtp == rtcp { rtp.to_string() } else { format!("'{{ {rtp}, {rtcp} }}'") };
                 format!("sudo nft insert rule {chain} {protocol} dport {ports} accept")
             };
-            judge_chains(&nft::chains(text), "sudo nft list ruleset", awaited, mend)
+            judge_chains(&nft::chains(text), "sudo nft list ruleset", awaited, fix)
         }
         Rules::Iptables(text) => {
-            let mend = |_: &str| {
+            let fix = |_: &str| {
                 let ports = match rtcp.checked_sub(rtp) {
                     Some(0) => format!("--dport {rtp}"),
                     Some(1) => format!("--dport {rtp}:{rtcp}"),
@@ -120,7 +120,7 @@ pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
                 };
                 format!("sudo iptables -I INPUT -p {protocol} {ports} -j ACCEPT")
             };
-            judge_chains(&iptables::chains(text), "sudo iptables-save", awaited, mend)
+            judge_chains(&iptables::chains(text), "sudo iptables-save", awaited, fix)
         }
     }
 }
@@ -131,7 +131,7 @@ fn judge_chains(
     chains: &[Chain<'_>],
     look: &str,
     awaited: Awaited,
-    mend: impl Fn(&str) -> String,
+    fix: impl Fn(&str) -> String,
 ) -> Finding {
     let begins = || chains.iter().filter(|chain| chain.policy.is_some());
     let Awaited { protocol, ports, v6: family } = awaited;
@@ -149,7 +149,7 @@ fn judge_chains(
             let all = ports.map(|port| fates(chains, chain, AwaitedPacket { protocol, v6, port }));
             let refused = all.map(|fates| fates & (REFUSED | ACCEPTED) == REFUSED);
             if refused.contains(&true) {
-                return refusal(&name, awaited, refused, v6).mend(mend(&name));
+                return refusal(&name, awaited, refused, v6).fix(fix(&name));
             }
             if all.iter().any(|fates| fates & REFUSED != 0) {
                 doubted = Some(name);
@@ -160,12 +160,12 @@ fn judge_chains(
                 "whether {name} lets {named} in depends on more than is read here, \
                  such as who sends, or the interface"
             );
-            return Finding::new(Unknown, what, "what it drops is not heard").look(look);
+            return Finding::new(Unknown, what, "what it drops is not heard").details(look);
         }
     }
     match begins().next() {
-        None => Finding::fine("no firewall drops what comes in"),
-        Some(_) => Finding::fine(format!("the firewall lets {named} in")),
+        None => Finding::passed("no firewall drops what comes in"),
+        Some(_) => Finding::passed(format!("the firewall lets {named} in")),
     }
 }
 
@@ -180,7 +180,7 @@ fn named(awaited: Awaited, [first, second]: [bool; 2]) -> String {
 }
 
 fn refusal(chain: &str, awaited: Awaited, refused: [bool; 2], v6: bool) -> Finding {
-    let (verdict, of) = if v6 { (Warns, " of IPv6") } else { (Spoils, "") };
+    let (verdict, of) = if v6 { (Warning, " of IPv6") } else { (Failure, "") };
     let why = match (v6, awaited.ports == [CALL_PORT; 2]) {
         (false, true) => "`taut serve` receives no calls there (--listen names another port)",
         (true, true) => "`taut serve` receives no calls by IPv6",

@@ -1,6 +1,6 @@
 //! Interrupts of sound and network: cores and thread priorities.
 
-use crate::Verdict::Warns;
+use crate::Verdict::Warning;
 use crate::network::Interface;
 use crate::{Finding, Machine};
 
@@ -77,12 +77,12 @@ pub(crate) fn of_sound_and_network(machine: &Machine, interfaces: &[Interface]) 
 
 pub(crate) fn balance(machine: &Machine, processes: &[Process]) -> Finding {
     if machine.cores().len() < 2 || !processes.iter().any(|process| process.name == "irqbalance") {
-        return Finding::fine("nothing moves interrupts between cores");
+        return Finding::passed("nothing moves interrupts between cores");
     }
     let why =
         "it moves interrupts of sound and network while they play: each move costs a late one";
-    Finding::new(Warns, "irqbalance moves interrupts between cores", why)
-        .mend("sudo systemctl disable --now irqbalance")
+    Finding::new(Warning, "irqbalance moves interrupts between cores", why)
+        .fix("sudo systemctl disable --now irqbalance")
 }
 
 pub(crate) fn lines(interrupts: &[Interrupt]) -> Vec<Finding> {
@@ -92,10 +92,10 @@ pub(crate) fn lines(interrupts: &[Interrupt]) -> Vec<Finding> {
         let what = format!("{of} shares interrupt {number} with {}", others.join(" and "));
         let why = "each of its interrupts waits for their drivers; another slot, or another socket of \
                    USB, may have a line of its own";
-        Finding::new(Warns, what, why).look("cat /proc/interrupts")
+        Finding::new(Warning, what, why).details("cat /proc/interrupts")
     }).collect();
     if found.is_empty() && !interrupts.is_empty() {
-        found.push(Finding::fine(places(interrupts).join(", ")));
+        found.push(Finding::passed(places(interrupts).join(", ")));
     }
     found
 }
@@ -145,7 +145,7 @@ pub(crate) fn cores(machine: &Machine, interrupts: &[Interrupt]) -> Vec<Finding>
     });
     let judged: Vec<_> = judged.collect();
     if judged.is_empty() && !sound.is_empty() && !network.is_empty() {
-        return vec![Finding::fine("sound and network are not bound to one core")];
+        return vec![Finding::passed("sound and network are not bound to one core")];
     }
     judged
 }
@@ -159,7 +159,7 @@ fn at_isolated(own: &[&Interrupt], online: &[u32], isolated: &[u32]) -> Option<F
     let first = kept.first()?;
     let what = format!("{} interrupts core {}, which is isolated", first.of, first.cores);
     let why = "what was put there to be alone waits for every packet";
-    Some(Finding::new(Warns, what, why).mend(moved(&kept, &[], online, isolated)?))
+    Some(Finding::new(Warning, what, why).fix(moved(&kept, &[], online, isolated)?))
 }
 
 fn at_core_of_sound(
@@ -176,7 +176,7 @@ fn at_core_of_sound(
     let what =
         format!("all interrupts of {} and {} arrive at core {core}", own.first()?.of, card.of);
     let why = "a burst of packets holds up the interrupt of the card";
-    Some(Finding::new(Warns, what, why).mend(moved(own, &at, online, isolated)?))
+    Some(Finding::new(Warning, what, why).fix(moved(own, &at, online, isolated)?))
 }
 
 fn moved(which: &[&Interrupt], taken: &[u32], online: &[u32], isolated: &[u32]) -> Option<String> {
@@ -201,7 +201,7 @@ pub(crate) fn threads(interrupts: &[Interrupt], processes: &[Process]) -> Option
     let is_low = |thread: &Process| thread.policy != FIFO || thread.priority < OURS;
     let low: Vec<_> = threads.iter().filter(|(_, thread)| is_low(thread)).collect();
     let Some((of, thread)) = low.first() else {
-        return Some(Finding::fine(format!("those of sound and network run above fifo:{OURS}")));
+        return Some(Finding::passed(format!("those of sound and network run above fifo:{OURS}")));
     };
     let others = match low.len() {
         1 => String::new(),
@@ -211,8 +211,8 @@ pub(crate) fn threads(interrupts: &[Interrupt], processes: &[Process]) -> Option
     let what = format!("{name} of {of}{others} runs at priority {priority}, below fifo:{OURS}");
     let why = "the device's thread holds up the interrupt that brings what it waits for";
     let ids: Vec<_> = low.iter().map(|(_, thread)| thread.id.to_string()).collect();
-    let mend = format!("for id in {}; do sudo chrt -f -p 80 $id; done", ids.join(" "));
-    Some(Finding::new(Warns, what, why).mend(mend))
+    let fix = format!("for id in {}; do sudo chrt -f -p 80 $id; done", ids.join(" "));
+    Some(Finding::new(Warning, what, why).fix(fix))
 }
 
 #[cfg(test)]
@@ -220,7 +220,7 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
-    use crate::Verdict::Fine;
+    use crate::Verdict::Passed;
 
     const CARD: &str = "snd_hda_intel:card0";
 
@@ -263,7 +263,7 @@ mod tests {
         let sharers = vec![CARD.to_owned(), "ehci_hcd:usb1".to_owned()];
         let shared = Interrupt { sharers, ..interrupt(16, CARD, "0") };
         let found = lines(&[shared, interrupt(128, "eth0", "0-1")]);
-        snapshot!(found[0].what);
+        snapshot!(found[0].message);
         assert_eq!(found.len(), 1);
     }
 
@@ -271,7 +271,7 @@ mod tests {
     fn interrupts_with_lines_of_their_own_are_fine() {
         let cores = [(1, "0"), (2, "0"), (3, "1")];
         let found = lines(&cores.map(|(number, cores)| interrupt(number, "eth0", cores)));
-        assert_eq!(found[0].what, "eth0 at cores 0 1");
+        assert_eq!(found[0].message, "eth0 at cores 0 1");
         assert!(lines(&[]).is_empty());
     }
 
@@ -280,10 +280,10 @@ mod tests {
         let interrupts = [interrupt(128, "eth0", "1")];
         let threads = |process| threads(&interrupts, &[process]);
         let found = threads(Process::new(77, "irq/128-eth0-rx", 50, FIFO)).unwrap();
-        assert_eq!(found.verdict, Warns);
-        snapshot!(found.mend.unwrap());
+        assert_eq!(found.verdict, Warning);
+        snapshot!(found.fix.unwrap());
         let found = threads(Process::new(77, "irq/128-eth0-rx", 80, FIFO)).unwrap();
-        assert_eq!(found.verdict, Fine);
+        assert_eq!(found.verdict, Passed);
         assert_eq!(threads(Process::new(7, "irq/12-other", 50, FIFO)), None);
     }
 
@@ -300,9 +300,9 @@ mod tests {
         let running = [Process::new(5, "irqbalance", 0, 0)];
         let cores = ["cpu0", "cpu1"].map(|core| (format!("sys/devices/system/cpu/{core}/x"), ""));
         let two = Machine::of(&cores);
-        assert_eq!(balance(&two, &running).verdict, Warns);
-        assert_eq!(balance(&Machine::of(&cores[..1]), &running).verdict, Fine);
-        assert_eq!(balance(&two, &[]).verdict, Fine);
+        assert_eq!(balance(&two, &running).verdict, Warning);
+        assert_eq!(balance(&Machine::of(&cores[..1]), &running).verdict, Passed);
+        assert_eq!(balance(&two, &[]).verdict, Passed);
     }
 
     #[test]
@@ -311,14 +311,14 @@ mod tests {
         let network = [interrupt(128, "eth0", "0"), interrupt(129, "eth0", "0")];
         let all = [card.clone(), network[0].clone(), network[1].clone()];
         let found = cores(&with_cores("0-3", "1"), &all);
-        snapshot!(found[0].what);
-        let mend = "echo 2 | sudo tee /proc/irq/{128,129}/smp_affinity_list";
-        assert_eq!((found[0].verdict, found[0].mend.as_deref()), (Warns, Some(mend)));
+        snapshot!(found[0].message);
+        let fix = "echo 2 | sudo tee /proc/irq/{128,129}/smp_affinity_list";
+        assert_eq!((found[0].verdict, found[0].fix.as_deref()), (Warning, Some(fix)));
         let alone = cores(&with_cores("0", ""), &all);
-        assert_eq!(alone[0].verdict, Fine, "there is no other core");
+        assert_eq!(alone[0].verdict, Passed, "there is no other core");
         let machine = with_cores("0-3", "");
         let apart = [card, interrupt(128, "eth0", "0"), interrupt(129, "eth0", "1")];
-        assert_eq!(cores(&machine, &apart)[0].verdict, Fine);
+        assert_eq!(cores(&machine, &apart)[0].verdict, Passed);
         assert!(cores(&machine, &network).is_empty(), "there is no card");
     }
 
@@ -326,9 +326,9 @@ mod tests {
     fn a_card_that_any_core_may_take_is_beside_nobody() {
         let machine = with_cores("0-3", "");
         let all = [interrupt(16, CARD, "0-3"), interrupt(128, "eth0", "0")];
-        assert_eq!(cores(&machine, &all)[0].verdict, Fine);
+        assert_eq!(cores(&machine, &all)[0].verdict, Passed);
         let unknown = [interrupt(16, CARD, ""), interrupt(128, "eth0", "")];
-        assert_eq!(cores(&machine, &unknown)[0].verdict, Fine);
+        assert_eq!(cores(&machine, &unknown)[0].verdict, Passed);
     }
 
     #[test]
@@ -336,8 +336,8 @@ mod tests {
         let machine = with_cores("0-3", "2-3");
         let network = [interrupt(128, "eth0", "0"), interrupt(129, "eth0", "3")];
         let found = cores(&machine, &network);
-        snapshot!(found[0].what);
-        snapshot!("mend", found[0].mend.as_ref().unwrap());
+        snapshot!(found[0].message);
+        snapshot!("fix", found[0].fix.as_ref().unwrap());
         // The user may have moved a card's interrupt there on purpose.
         assert!(cores(&machine, &[interrupt(16, CARD, "3")]).is_empty());
         assert!(cores(&machine, &[interrupt(128, "eth0", "0-3")]).is_empty());

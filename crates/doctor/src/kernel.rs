@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use tautline_host::confinement::{Confinement, Missing};
 use tautline_proto::time::Span;
 
-use crate::Verdict::{Unknown, Warns};
+use crate::Verdict::{Unknown, Warning};
 use crate::{Finding, Machine};
 
 /// Lower latencies need a fully preemptible kernel: other kernels have driver sections of up to 1
@@ -95,37 +95,37 @@ pub(crate) fn preemption(machine: &Machine, latency: Span) -> Finding {
     let mount = if has_debugfs { "" } else { "sudo mount -t debugfs none /sys/kernel/debug; " };
     let rt = format!("sudo apt install linux-image-rt-{ARCHITECTURE}");
     let what = match model {
-        Preemption::RealTime => return Finding::fine(format!("{release} is PREEMPT_RT")),
+        Preemption::RealTime => return Finding::passed(format!("{release} is PREEMPT_RT")),
         Preemption::Full if latency >= NEEDS_RT => {
-            return Finding::fine(format!("{release} preempts (full)"));
+            return Finding::passed(format!("{release} preempts (full)"));
         }
         Preemption::Full => {
             let what = format!("{release} preempts nearly everywhere, and is not PREEMPT_RT");
             let why = format!("below {NEEDS_RT} its longest sections count; with the next boot");
-            return Finding::new(Warns, what, why).mend(rt);
+            return Finding::new(Warning, what, why).fix(rt);
         }
         Preemption::Unknown => {
             let what = format!("what {release} preempts is not to be seen");
             let why = "where the kernel finishes its own work first, a thread wakes late";
             let look = format!("{mount}sudo cat /sys/kernel/debug/sched/preempt");
-            return Finding::new(Unknown, what, why).look(look);
+            return Finding::new(Unknown, what, why).details(look);
         }
         Preemption::Voluntary => format!("{release} preempts where it says so (voluntary)"),
         Preemption::Never => format!("{release} finishes its own work first (none)"),
     };
     let why = "a system call of another program may hold the device's thread up for milliseconds";
     if !is_dynamic {
-        return Finding::new(Warns, what, why).mend(rt);
+        return Finding::new(Warning, what, why).fix(rt);
     }
     let why = format!("{why}; for good: preempt=full on the kernel's command line");
-    let mend = format!("{mount}echo full | sudo tee /sys/kernel/debug/sched/preempt");
-    Finding::new(Warns, what, why).mend(mend)
+    let fix = format!("{mount}echo full | sudo tee /sys/kernel/debug/sched/preempt");
+    Finding::new(Warning, what, why).fix(fix)
 }
 
 pub(crate) fn confinement(machine: &Machine, found: &Confinement) -> Finding {
     let what = found.to_string();
     if found.is_whole() {
-        return Finding::fine(what);
+        return Finding::passed(what);
     }
     let mut reach = Vec::new();
     if found.files.is_err() {
@@ -140,19 +140,19 @@ pub(crate) fn confinement(machine: &Machine, found: &Confinement) -> Finding {
             let enabled = machine.read("sys/kernel/security/lsm").unwrap_or_default();
             let modules = format!("landlock,{enabled}");
             let modules = modules.trim_end_matches(',');
-            let mend = format!(
+            let fix = format!(
                 "echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX lsm={modules}\"' | sudo tee -a /etc/default/grub && \
                  sudo update-grub"
             );
             let why = format!("{why}; the fix takes effect at the next boot");
-            Finding::new(Warns, what, why).mend(mend)
+            Finding::new(Warning, what, why).fix(fix)
         }
         Err(Missing::NotBuilt) => {
             let why =
                 format!("{why}; Linux 5.13 or later with CONFIG_SECURITY_LANDLOCK has Landlock");
-            Finding::new(Warns, what, why)
+            Finding::new(Warning, what, why)
         }
-        _ => Finding::new(Warns, what, why),
+        _ => Finding::new(Warning, what, why),
     }
 }
 
@@ -161,7 +161,7 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
-    use crate::Verdict::Fine;
+    use crate::Verdict::Passed;
 
     const RELEASE: (&str, &str) = ("proc/sys/kernel/osrelease", "6.1.0-9");
 
@@ -199,13 +199,13 @@ mod tests {
             let files = [("proc/version", version), ("proc/mounts", mounts), RELEASE, built];
             preemption(&Machine::of(&files), Span::from_millis(millis))
         };
-        assert_eq!(judged("PREEMPT", 5).verdict, Fine);
+        assert_eq!(judged("PREEMPT", 5).verdict, Passed);
         let found = judged("PREEMPT", 1);
-        snapshot!(found.mend.unwrap().replace(ARCHITECTURE, "amd64"));
-        assert_eq!(judged("PREEMPT_RT", 1).verdict, Fine);
+        snapshot!(found.fix.unwrap().replace(ARCHITECTURE, "amd64"));
+        assert_eq!(judged("PREEMPT_RT", 1).verdict, Passed);
         let found = judged("PREEMPT_DYNAMIC", 5);
-        assert_eq!(found.verdict, Warns);
-        snapshot!(found.mend.unwrap());
+        assert_eq!(found.verdict, Warning);
+        snapshot!(found.fix.unwrap());
     }
 
     fn confined(files: Result<u32, Missing>, calls: Result<(), Missing>) -> Finding {
@@ -216,24 +216,24 @@ mod tests {
     #[test]
     fn kernel_with_both_features_is_fine() {
         let finding = confined(Ok(7), Ok(()));
-        assert_eq!((finding.verdict, finding.why), (Fine, None));
-        assert_eq!(finding.what, "confined by Landlock (ABI 7) and seccomp");
+        assert_eq!((finding.verdict, finding.reason), (Passed, None));
+        assert_eq!(finding.message, "confined by Landlock (ABI 7) and seccomp");
     }
 
     #[test]
     fn landlock_that_is_off_is_enabled_beside_the_other_modules() {
         let finding = confined(Err(Missing::NotEnabled), Ok(()));
-        assert_eq!(finding.verdict, Warns);
-        assert!(finding.why.unwrap().contains("read and write this user's files;"));
-        assert!(finding.mend.unwrap().contains("lsm=landlock,lockdown,yama"));
+        assert_eq!(finding.verdict, Warning);
+        assert!(finding.reason.unwrap().contains("read and write this user's files;"));
+        assert!(finding.fix.unwrap().contains("lsm=landlock,lockdown,yama"));
     }
 
     #[test]
     fn what_a_plugin_can_do_is_named_for_each_feature() {
-        let why = confined(Ok(1), Err(Missing::Architecture)).why.unwrap();
+        let why = confined(Ok(1), Err(Missing::Architecture)).reason.unwrap();
         assert!(why.ends_with("can open sockets, start programs and signal other processes"));
         let finding = confined(Err(Missing::NotBuilt), Ok(()));
         assert_eq!(finding.command(), None);
-        assert!(finding.why.unwrap().contains("Linux 5.13"));
+        assert!(finding.reason.unwrap().contains("Linux 5.13"));
     }
 }

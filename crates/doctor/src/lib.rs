@@ -31,12 +31,13 @@ use machine::Machine;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    Fine,
+    #[serde(rename = "ok")]
+    Passed,
     Unknown,
     /// Reduces the safety margin: sound is complete unless another problem occurs.
-    Warns,
+    Warning,
     /// At this latency sound will be lost.
-    Spoils,
+    Failure,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -44,52 +45,55 @@ pub struct Finding {
     /// Set by [`examine`].
     pub check: &'static str,
     pub verdict: Verdict,
-    pub what: String,
-    /// Why it matters; `None` only if the verdict is `Fine`.
-    pub why: Option<String>,
+    pub message: String,
+    /// Why it matters; `None` only if the verdict is `Passed`.
+    pub reason: Option<String>,
     /// Shell command that fixes it, shows details, or improves a good state; at most one of the
     /// three is set.
-    pub mend: Option<String>,
-    pub look: Option<String>,
-    pub better: Option<String>,
+    pub fix: Option<String>,
+    pub details: Option<String>,
+    pub improvement: Option<String>,
 }
 
 impl Finding {
-    fn fine(what: impl Into<String>) -> Self {
+    fn passed(what: impl Into<String>) -> Self {
         let (check, what) = ("", what.into());
         Self {
             check,
-            verdict: Verdict::Fine,
-            what,
-            why: None,
-            mend: None,
-            look: None,
-            better: None,
+            verdict: Verdict::Passed,
+            message: what,
+            reason: None,
+            fix: None,
+            details: None,
+            improvement: None,
         }
     }
 
     fn new(verdict: Verdict, what: impl Into<String>, why: impl Into<String>) -> Self {
-        Self { verdict, why: Some(why.into()), ..Self::fine(what) }
+        Self { verdict, reason: Some(why.into()), ..Self::passed(what) }
     }
 
-    fn mend(self, command: impl Into<String>) -> Self {
-        Self { mend: Some(command.into()), ..self }
+    fn fix(self, command: impl Into<String>) -> Self {
+        Self { fix: Some(command.into()), ..self }
     }
 
-    fn look(self, command: impl Into<String>) -> Self {
-        Self { look: Some(command.into()), ..self }
+    fn details(self, command: impl Into<String>) -> Self {
+        Self { details: Some(command.into()), ..self }
     }
 
     /// Removes `sudo`, which root does not need and may not have.
     fn without_sudo(mut self) -> Self {
-        for command in [&mut self.mend, &mut self.look, &mut self.better].into_iter().flatten() {
+        for command in
+            [&mut self.fix, &mut self.details, &mut self.improvement].into_iter().flatten()
+        {
             *command = command.replace("sudo ", "");
         }
         self
     }
 
     fn command(&self) -> Option<(&'static str, &str)> {
-        let commands = [("mend", &self.mend), ("look", &self.look), ("better", &self.better)];
+        let commands =
+            [("fix", &self.fix), ("details", &self.details), ("better", &self.improvement)];
         commands.into_iter().find_map(|(name, command)| Some((name, command.as_deref()?)))
     }
 }
@@ -111,10 +115,10 @@ pub struct Report {
 
 #[derive(Debug, Default, Serialize)]
 struct Counts {
-    fine: usize,
+    ok: usize,
     unknown: usize,
-    warns: usize,
-    spoils: usize,
+    warning: usize,
+    failure: usize,
 }
 
 impl Report {
@@ -122,17 +126,17 @@ impl Report {
         let mut counts = Counts::default();
         for finding in &findings {
             *match finding.verdict {
-                Verdict::Fine => &mut counts.fine,
+                Verdict::Passed => &mut counts.ok,
                 Verdict::Unknown => &mut counts.unknown,
-                Verdict::Warns => &mut counts.warns,
-                Verdict::Spoils => &mut counts.spoils,
+                Verdict::Warning => &mut counts.warning,
+                Verdict::Failure => &mut counts.failure,
             } += 1;
         }
-        Self { schema: 1, latency_ns: latency.as_nanos(), findings, counts }
+        Self { schema: 2, latency_ns: latency.as_nanos(), findings, counts }
     }
 
-    pub fn spoils(&self) -> usize {
-        self.counts.spoils
+    pub fn failures(&self) -> usize {
+        self.counts.failure
     }
 
     /// One line per finding: state, reason, command. `wrap` breaks a text into lines that are
@@ -141,13 +145,13 @@ impl Report {
     pub fn text(&self, wrap: Option<fn(&str, &str) -> String>) -> String {
         let mut text = String::new();
         for finding in &self.findings {
-            let Finding { check, verdict, what, why, .. } = finding;
+            let Finding { check, verdict, message: what, reason: why, .. } = finding;
             // Capitals draw attention.
             let mark = match verdict {
-                Verdict::Fine => "ok      ",
+                Verdict::Passed => "ok      ",
                 Verdict::Unknown => "?       ",
-                Verdict::Warns => "warns   ",
-                Verdict::Spoils => "SPOILS  ",
+                Verdict::Warning => "warning ",
+                Verdict::Failure => "FAILURE ",
             };
             let why = why.as_ref().map_or(String::new(), |why| format!("; {why}"));
             let told = format!("{check}: {what}{why}");
@@ -161,10 +165,10 @@ impl Report {
                 }
             }
         }
-        let Counts { fine, unknown, warns, spoils } = self.counts;
+        let Counts { ok, unknown, warning, failure } = self.counts;
         let latency = Span::from_nanos(self.latency_ns);
         text + &format!(
-            "at {latency}: {fine} ok, {warns} warn, {spoils} spoil, {unknown} not to be seen\n"
+            "at {latency}: {ok} ok, {warning} warnings, {failure} failures, {unknown} unknown\n"
         )
     }
 }
@@ -263,10 +267,11 @@ mod tests {
         let found = examine(&asked(5)).findings;
         assert!(found.len() >= 10, "{found:#?}");
         for finding in &found {
-            let Finding { check, verdict, what, why, better, .. } = finding;
+            let Finding { check, verdict, message: what, reason: why, improvement: better, .. } =
+                finding;
             assert!(!what.is_empty() && !what.ends_with('.'), "{check}: {what}");
-            assert_eq!(*verdict == Verdict::Fine, why.is_none(), "{check}: {why:?}");
-            let is_fine = *verdict == Verdict::Fine;
+            assert_eq!(*verdict == Verdict::Passed, why.is_none(), "{check}: {why:?}");
+            let is_fine = *verdict == Verdict::Passed;
             assert!(finding.command().is_none() || better.is_some() == is_fine, "{check}");
             for text in [what].into_iter().chain(why) {
                 assert!(!text.contains('\n') && !text.contains("  "), "{check}: {text:?}");
@@ -287,18 +292,18 @@ mod tests {
     #[test]
     fn root_is_spared_the_sudo() {
         let finding =
-            Finding::new(Verdict::Warns, "y", "z").mend("sudo a && sudo b").without_sudo();
-        assert_eq!(finding.mend.as_deref(), Some("a && b"));
+            Finding::new(Verdict::Warning, "y", "z").fix("sudo a && sudo b").without_sudo();
+        assert_eq!(finding.fix.as_deref(), Some("a && b"));
     }
 
     fn report() -> Report {
         let why = "a core that slowed down while it waited takes longer for the next period";
-        let frequency = Finding::new(Verdict::Warns, "2 of 2 cores have powersave", why)
-            .mend("echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/x");
+        let frequency = Finding::new(Verdict::Warning, "2 of 2 cores have powersave", why)
+            .fix("echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/x");
         let firewall = Finding::new(Verdict::Unknown, "only root sees it", "it may drop")
-            .look("sudo nft list ruleset");
+            .details("sudo nft list ruleset");
         let findings = vec![
-            Finding { check: "timers", ..Finding::fine("timers are fine to 1ns") },
+            Finding { check: "timers", ..Finding::passed("timers are fine to 1ns") },
             Finding { check: "cpu-frequency", ..frequency },
             Finding { check: "firewall", ..firewall },
         ];
@@ -319,8 +324,8 @@ mod tests {
     fn the_report_for_programs_has_verdicts_and_counts() {
         let value = serde_json::to_value(report()).unwrap();
         assert_eq!(value["latency_ns"], 5_000_000);
-        assert_eq!(value["counts"]["warns"], 1);
-        assert_eq!(value["findings"][0]["why"], serde_json::Value::Null);
+        assert_eq!(value["counts"]["warning"], 1);
+        assert_eq!(value["findings"][0]["reason"], serde_json::Value::Null);
         assert_eq!(value["findings"][2]["verdict"], "unknown");
         let text = report().text(None);
         snapshot!("counts", format!("{}\n", text.lines().next_back().unwrap()));

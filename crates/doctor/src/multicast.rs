@@ -1,4 +1,4 @@
-use crate::Verdict::Warns;
+use crate::Verdict::Warning;
 use crate::{Finding, Machine};
 
 /// Checks for a multicast route without `?iface=`. The kernel's numbers are hexadecimal, in network
@@ -13,12 +13,12 @@ pub(crate) fn route(machine: &Machine, names: &[&str]) -> Finding {
         (group & mask == destination).then(|| fields[0].to_owned())
     });
     if let Some(by) = by {
-        return Finding::fine(format!("groups are reached by {by} where no iface is named"));
+        return Finding::passed(format!("groups are reached by {by} where no iface is named"));
     }
     let name = names.first().copied().unwrap_or("eth0");
     let what = "there is no route to multicast groups";
     let why = "groups are reached and joined with ?iface= alone";
-    Finding::new(Warns, what, why).mend(format!("sudo ip route add 224.0.0.0/4 dev {name}"))
+    Finding::new(Warning, what, why).fix(format!("sudo ip route add 224.0.0.0/4 dev {name}"))
 }
 
 pub(crate) fn igmp(machine: &Machine, name: &str) -> Option<Finding> {
@@ -35,7 +35,7 @@ pub(crate) fn igmp(machine: &Machine, name: &str) -> Option<Finding> {
     });
     let forced = forced[0].max(forced[1]);
     if spoken == "V3" && matches!(forced, 0 | 3) {
-        return Some(Finding::fine(format!("{name} joins groups by IGMPv3")));
+        return Some(Finding::passed(format!("{name} joins groups by IGMPv3")));
     }
     let version = spoken.trim_start_matches('V');
     let why =
@@ -45,14 +45,14 @@ pub(crate) fn igmp(machine: &Machine, name: &str) -> Option<Finding> {
             "{name} joins groups by IGMPv{version}, as a router there asks: the network is not told \
              of source="
         );
-        return Some(Finding::fine(what));
+        return Some(Finding::passed(what));
     }
     let what = format!("{name} joins groups by IGMPv{forced}, as somebody set");
-    let mend = format!(
+    let fix = format!(
         "sudo sysctl -w net.ipv4.conf.all.force_igmp_version=0 \
          net.ipv4.conf.{name}.force_igmp_version=0"
     );
-    Some(Finding::new(Warns, what, why).mend(mend))
+    Some(Finding::new(Warning, what, why).fix(fix))
 }
 
 /// The maximum of the interface's `rp_filter` and that of `all` applies (ip-sysctl).
@@ -68,15 +68,15 @@ pub(crate) fn reverse_path(machine: &Machine, names: &[&str]) -> Option<Finding>
     let is_strict = |name: &&&str| all.max(value(name)) == STRICT;
     let strict: Vec<_> = names.iter().filter(is_strict).copied().collect();
     if strict.is_empty() {
-        return Some(Finding::fine("packets may come by another interface than the way back"));
+        return Some(Finding::passed("packets may come by another interface than the way back"));
     }
     let what =
         format!("{} drops what would be answered by another interface", strict.join(" and "));
     let why = "a group, or the second of two networks, is not heard there (rp_filter)";
     let ones: String =
         strict.iter().map(|name| format!(" net.ipv4.conf.{name}.rp_filter=2")).collect();
-    let mend = format!("sudo sysctl -w net.ipv4.conf.all.rp_filter=2{ones}");
-    Some(Finding::new(Warns, what, why).mend(mend))
+    let fix = format!("sudo sysctl -w net.ipv4.conf.all.rp_filter=2{ones}");
+    Some(Finding::new(Warning, what, why).fix(fix))
 }
 
 #[cfg(test)]
@@ -84,7 +84,7 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
-    use crate::Verdict::Fine;
+    use crate::Verdict::Passed;
 
     const HEAD: &str = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\n";
     const LOCAL: &str = "eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\n";
@@ -98,9 +98,9 @@ mod tests {
             route(&Machine::of(&[("proc/net/route", &*table)]), &["eth0"])
         };
         let found = judged(&[LOCAL]);
-        snapshot!(found.mend.unwrap());
-        assert!(judged(&[LOCAL, DEFAULT]).what.contains("by eth0"));
-        assert!(judged(&[LOCAL, GROUPS]).what.contains("by eth1"));
+        snapshot!(found.fix.unwrap());
+        assert!(judged(&[LOCAL, DEFAULT]).message.contains("by eth0"));
+        assert!(judged(&[LOCAL, GROUPS]).message.contains("by eth1"));
     }
 
     #[test]
@@ -117,13 +117,13 @@ mod tests {
             let files = [files, &[("proc/net/igmp", &*table)]].concat();
             igmp(&Machine::of(&files), "eth0")
         };
-        assert_eq!(judged("V3", &[]).unwrap().verdict, Fine);
+        assert_eq!(judged("V3", &[]).unwrap().verdict, Passed);
         let found = judged("V2", &[]).unwrap();
-        assert_eq!(found.verdict, Fine);
-        snapshot!(found.what);
+        assert_eq!(found.verdict, Passed);
+        snapshot!(found.message);
         let forced = [("proc/sys/net/ipv4/conf/all/force_igmp_version", "2")];
         let found = judged("V3", &forced).unwrap();
-        snapshot!(found.what);
+        snapshot!(found.message);
         assert!(igmp(&Machine::empty(), "eth1").is_none());
     }
 
@@ -137,7 +137,7 @@ mod tests {
         let judged = |names: &[&str]| reverse_path(&machine, names);
         assert_eq!(judged(&["eth1"]), None);
         let found = judged(&["eth0", "eth1"]).unwrap();
-        assert!(found.what.starts_with("eth1 drops"), "{found:?}");
-        assert_eq!(judged(&["eth0", "eth2"]).unwrap().verdict, Fine);
+        assert!(found.message.starts_with("eth1 drops"), "{found:?}");
+        assert_eq!(judged(&["eth0", "eth2"]).unwrap().verdict, Passed);
     }
 }

@@ -5,7 +5,7 @@ use tautline_io::network::ethtool::Moderation;
 use tautline_io::network::qdisc::{QdiscPlace, QueueDiscipline};
 use tautline_proto::time::Span;
 
-use crate::Verdict::{Spoils, Unknown, Warns};
+use crate::Verdict::{Failure, Unknown, Warning};
 use crate::{Finding, Machine, kernel};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub(crate) fn lacking(machine: &Machine) -> Vec<&'static str> {
 
 pub(crate) fn none() -> Finding {
     let why = "sound goes no further than this machine";
-    Finding::new(Warns, "no network interface is up", why).look("ip -brief link")
+    Finding::new(Warning, "no network interface is up", why).details("ip -brief link")
 }
 
 /// Time for several Wi-Fi retransmissions, as `wifi-5ghz` in `taut lab impair`.
@@ -97,14 +97,14 @@ pub(crate) fn wireless(interface: &Interface, latency: Span) -> Option<Finding> 
         return None;
     }
     if latency >= WIRELESS {
-        return Some(Finding::fine(format!("{name} is Wi-Fi, and {latency} may do")));
+        return Some(Finding::passed(format!("{name} is Wi-Fi, and {latency} may do")));
     }
     let why = format!(
         "packets that are sent again, and a card that saves power, take more than {latency}; use a cable, \
          or --latency 40ms --redundancy auto"
     );
-    let mend = format!("sudo iw dev {name} set power_save off");
-    Some(Finding::new(Spoils, format!("{name} is Wi-Fi"), why).mend(mend))
+    let fix = format!("sudo iw dev {name} set power_save off");
+    Some(Finding::new(Failure, format!("{name} is Wi-Fi"), why).fix(fix))
 }
 
 pub(crate) fn queue(interface: &Interface, all: &[QueueDiscipline], lacking: &[&str]) -> Finding {
@@ -116,31 +116,31 @@ pub(crate) fn queue(interface: &Interface, all: &[QueueDiscipline], lacking: &[&
     let Some(root) = of_it(QdiscPlace::Root).next() else {
         let what = format!("the queue of {name} is not to be seen");
         let finding = Finding::new(Unknown, what, "some queues hold packets back");
-        return finding.look(format!("tc qdisc show dev {name}"));
+        return finding.details(format!("tc qdisc show dev {name}"));
     };
     // For a card with several queues, the queue below the root matters.
     let kind = if root == "mq" { of_it(QdiscPlace::Below).next().unwrap_or(root) } else { root };
     let what = format!("{name} has {kind}");
     let to_fair = format!("sudo tc qdisc replace dev {name} root {}", fairest(lacking));
-    let bad = |verdict, why: &str| Finding::new(verdict, what.clone(), why).mend(&to_fair);
+    let bad = |verdict, why: &str| Finding::new(verdict, what.clone(), why).fix(&to_fair);
     match kind {
         // taut's sockets request the first band of pfifo_fast and prio (SO_PRIORITY).
         "fq" | "fq_codel" | "cake" | "noqueue" | "mq" | "mqprio" | "taprio" | "cbs" | "prio"
-        | "pfifo_fast" => Finding::fine(what),
+        | "pfifo_fast" => Finding::passed(what),
         "pfifo" | "bfifo" | "fifo" => {
-            bad(Warns, "sound waits behind everything that was to be sent before")
+            bad(Warning, "sound waits behind everything that was to be sent before")
         }
         "etf" if root == "etf" => {
             let why = "it drops all that has no launch time, the questions for addresses (ARP) among it: who is \
                        not known any more is not found again";
-            let found = Finding::new(Warns, what, why);
-            found.mend(etf_below(name, lacking).unwrap_or(to_fair))
+            let found = Finding::new(Warning, what, why);
+            found.fix(etf_below(name, lacking).unwrap_or(to_fair))
         }
-        "netem" => bad(Spoils, "it delays or loses packets on purpose"),
+        "netem" => bad(Failure, "it delays or loses packets on purpose"),
         "tbf" | "htb" | "hfsc" => {
-            bad(Warns, "it holds packets back that exceed a rate: sound comes late in bursts")
+            bad(Warning, "it holds packets back that exceed a rate: sound comes late in bursts")
         }
-        _ => Finding::fine(what),
+        _ => Finding::passed(what),
     }
 }
 
@@ -175,10 +175,10 @@ pub(crate) fn pacing(
         None if has_etf => {
             let what = format!("{name} has an etf by another clock than TAI, or by deadlines");
             let why = "it drops what has no such time, and taut launches by none of them";
-            let mend = etf_below(name, lacking).unwrap_or_else(|| {
+            let fix = etf_below(name, lacking).unwrap_or_else(|| {
                 format!("sudo tc qdisc replace dev {name} root {}", fairest(lacking))
             });
-            return Some(Finding::new(Warns, what, why).mend(mend));
+            return Some(Finding::new(Warning, what, why).fix(fix));
         }
         None => {
             let what = format!(
@@ -191,7 +191,7 @@ pub(crate) fn pacing(
             }
         }
     };
-    Some(Finding { better, ..Finding::fine(what) })
+    Some(Finding { improvement: better, ..Finding::passed(what) })
 }
 
 /// ETF for the priority of class A, which taut's AVTP uses, and a fair queue for all other traffic.
@@ -230,13 +230,13 @@ pub(crate) fn moderated(interface: &Interface, moderation: &Moderation, latency:
         (_, true) => format!("{name} gathers packets as the load is, for up to {delay} now"),
     };
     if delay <= latency.divided(GATHERED_PART) {
-        return Finding::fine(what);
+        return Finding::passed(what);
     }
-    let verdict = if delay > latency.half() { Spoils } else { Warns };
+    let verdict = if delay > latency.half() { Failure } else { Warning };
     let why = format!("each packet may wait so long, of the {latency} there are");
     let adaptive = if moderation.adaptive { " adaptive-rx off" } else { "" };
-    let mend = format!("sudo ethtool -C {name}{adaptive} rx-usecs 0");
-    Finding::new(verdict, what, why).mend(mend)
+    let fix = format!("sudo ethtool -C {name}{adaptive} rx-usecs 0");
+    Finding::new(verdict, what, why).fix(fix)
 }
 
 #[cfg(test)]
@@ -245,7 +245,7 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
-    use crate::Verdict::Fine;
+    use crate::Verdict::Passed;
 
     const MILLIS_5: Span = Span::from_millis(5);
 
@@ -272,8 +272,8 @@ mod tests {
         let eth0 = Interface { interrupts: vec![41], ..Interface::wired("eth0") };
         let wlan0 = Interface { is_wireless: true, ..Interface::wired("wlan0") };
         assert_eq!(interfaces(&Machine::of(&files)), [eth0, wlan0.clone()]);
-        assert_eq!(wireless(&wlan0, MILLIS_5).unwrap().verdict, Spoils);
-        assert_eq!(wireless(&wlan0, Span::from_millis(40)).unwrap().verdict, Fine);
+        assert_eq!(wireless(&wlan0, MILLIS_5).unwrap().verdict, Failure);
+        assert_eq!(wireless(&wlan0, Span::from_millis(40)).unwrap().verdict, Passed);
     }
 
     fn queued(kind: &str, place: QdiscPlace) -> QueueDiscipline {
@@ -283,23 +283,23 @@ mod tests {
     #[test]
     fn a_queue_is_judged_by_what_it_does_to_sound() {
         for (kind, verdict) in [
-            ("fq", Fine),
-            ("noqueue", Fine),
-            ("fq_codel", Fine),
-            ("pfifo_fast", Fine),
-            ("pfifo", Warns),
-            ("tbf", Warns),
-            ("etf", Warns),
-            ("netem", Spoils),
+            ("fq", Passed),
+            ("noqueue", Passed),
+            ("fq_codel", Passed),
+            ("pfifo_fast", Passed),
+            ("pfifo", Warning),
+            ("tbf", Warning),
+            ("etf", Warning),
+            ("netem", Failure),
         ] {
             let queued = [queued(kind, QdiscPlace::Root)];
             let found = queue(&Interface::wired("eth0"), &queued, &[]);
             assert_eq!(found.verdict, verdict, "{kind}");
-            assert_eq!(found.what, format!("eth0 has {kind}"));
+            assert_eq!(found.message, format!("eth0 has {kind}"));
         }
         let below = [queued("mq", QdiscPlace::Root), queued("pfifo", QdiscPlace::Below)];
         let found = queue(&Interface::wired("eth0"), &below, &[]);
-        assert_eq!((&*found.what, found.verdict), ("eth0 has pfifo", Warns));
+        assert_eq!((&*found.message, found.verdict), ("eth0 has pfifo", Warning));
         let other = QueueDiscipline { interface: 3, ..queued("fq", QdiscPlace::Root) };
         let elsewhere = [other, queued("fq", QdiscPlace::Ingress)];
         let unseen = queue(&Interface::wired("eth0"), &elsewhere, &[]);
@@ -310,8 +310,8 @@ mod tests {
     fn what_would_keep_launch_times_better_is_told_from_rung_to_rung() {
         let told = |queues: &[QueueDiscipline]| {
             let found = pacing(&Interface::wired("eth0"), queues, &[]).unwrap();
-            assert_eq!(found.verdict, Fine);
-            found.better
+            assert_eq!(found.verdict, Passed);
+            found.improvement
         };
         let root = |kind| queued(kind, QdiscPlace::Root);
         let fq = "sudo tc qdisc replace dev eth0 root fq";
@@ -330,7 +330,7 @@ mod tests {
         {
             let interface = Interface::wired("eth0");
             let found = pacing(&interface, &below(useless), &[]).unwrap();
-            assert_eq!(found.verdict, Warns, "{}", found.what);
+            assert_eq!(found.verdict, Warning, "{}", found.message);
         }
         assert_eq!(pacing(&Interface::wired("eth0"), &[], &[]), None);
     }
@@ -339,14 +339,14 @@ mod tests {
     fn no_queue_is_advised_that_the_kernel_lacks() {
         let eth0 = Interface::wired("eth0");
         let root = |kind| [queued(kind, QdiscPlace::Root)];
-        let mend = |lacks: &[&str]| queue(&eth0, &root("pfifo"), lacks).mend.unwrap();
-        assert!(mend(&["fq"]).ends_with("root fq_codel"));
-        assert!(mend(&["fq", "fq_codel"]).ends_with("root pfifo_fast"));
+        let fix = |lacks: &[&str]| queue(&eth0, &root("pfifo"), lacks).fix.unwrap();
+        assert!(fix(&["fq"]).ends_with("root fq_codel"));
+        assert!(fix(&["fq", "fq_codel"]).ends_with("root pfifo_fast"));
         let etf = queue(&eth0, &root("etf"), &["fq", "prio"]);
-        snapshot!(etf.mend.unwrap());
+        snapshot!(etf.fix.unwrap());
         let better = |kind, lacks: &[&str]| {
             let found = pacing(&eth0, &root(kind), lacks).unwrap();
-            (found.better, found.what)
+            (found.improvement, found.message)
         };
         let (line, what) = better("pfifo_fast", &["fq"]);
         let line = line.unwrap();
@@ -363,13 +363,13 @@ mod tests {
             let moderation = Moderation { delay, packets: 0, adaptive };
             moderated(&Interface::wired("eth0"), &moderation, Span::from_millis(millis))
         };
-        assert_eq!(judged(3, false, 5).verdict, Fine);
-        assert_eq!(judged(250, false, 5).verdict, Fine);
+        assert_eq!(judged(3, false, 5).verdict, Passed);
+        assert_eq!(judged(250, false, 5).verdict, Passed);
         let found = judged(1000, true, 5);
-        assert_eq!(found.verdict, Warns);
-        snapshot!(found.mend.unwrap());
-        assert_eq!(judged(3000, false, 5).verdict, Spoils);
-        assert_eq!(judged(3000, false, 100).verdict, Fine);
+        assert_eq!(found.verdict, Warning);
+        snapshot!(found.fix.unwrap());
+        assert_eq!(judged(3000, false, 5).verdict, Failure);
+        assert_eq!(judged(3000, false, 100).verdict, Passed);
     }
 
     const RELEASE: (&str, &str) = ("proc/sys/kernel/osrelease", "6.1.0-9\n");

@@ -1,11 +1,11 @@
 use tautline_io::udp::UdpOptions;
 use tautline_proto::device::Settings;
-use tautline_proto::latency::least_latency;
+use tautline_proto::latency::min_latency;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::wire::PacketHeads;
 
-use crate::Verdict::{Spoils, Warns};
+use crate::Verdict::{Failure, Warning};
 use crate::network::Interface;
 use crate::{Finding, Machine, Requirements};
 
@@ -17,18 +17,18 @@ const HEADERS: usize = 28;
 pub(crate) fn floor(asked: &Requirements) -> Finding {
     let StreamFormat { rate, channels, packet: period, .. } = asked.format;
     let device = Settings { rate, channels, period, periods: 2 };
-    let least = least_latency(asked.format.packing_age(period), &device);
+    let least = min_latency(asked.format.packing_age(period), &device);
     let ptime = asked.format.ptime();
     let what = format!(
         "packets of {ptime} and a card of two such periods take {least}, before hosts and \
          network add theirs"
     );
     if least <= asked.latency {
-        return Finding::fine(what);
+        return Finding::passed(what);
     }
     let why =
         format!("no receiver keeps less; use --latency {least}, or a shorter --ptime and --period");
-    Finding::new(Spoils, what, why)
+    Finding::new(Failure, what, why)
 }
 
 pub(crate) fn longest(interface: &Interface, format: &StreamFormat) -> Finding {
@@ -40,7 +40,7 @@ pub(crate) fn longest(interface: &Interface, format: &StreamFormat) -> Finding {
         format.rate
     );
     if packet <= *mtu {
-        return Finding::fine(what);
+        return Finding::passed(what);
     }
     let room = mtu.saturating_sub(packet - format.payload_bytes());
     let fits = format.rate.span_of(Frames::from_len(room / format.frame_bytes().max(1)));
@@ -54,8 +54,8 @@ pub(crate) fn longest(interface: &Interface, format: &StreamFormat) -> Finding {
         "each goes in parts, and one part lost loses {ptime}; {shorter}, or a larger MTU on every \
          machine and switch between"
     );
-    let mend = format!("sudo ip link set dev {name} mtu {}", packet.next_multiple_of(100));
-    Finding::new(Warns, what, why).mend(mend)
+    let fix = format!("sudo ip link set dev {name} mtu {}", packet.next_multiple_of(100));
+    Finding::new(Warning, what, why).fix(fix)
 }
 
 /// Number of `CAP_NET_ADMIN` (linux/capability.h), which allows sockets to exceed the limits.
@@ -69,7 +69,7 @@ pub(crate) fn buffers(machine: &Machine, format: &StreamFormat) -> Finding {
     let wanted = options.buffer_bytes() / 2;
     let bound = |which: &str| machine.number::<usize>(&format!("proc/sys/net/core/{which}"));
     let Some((receive, send)) = bound("rmem_max").zip(bound("wmem_max")) else {
-        return Finding::fine("the system tells no bound on what sockets keep");
+        return Finding::passed("the system tells no bound on what sockets keep");
     };
     let capabilities = machine.own_status("CapEff:");
     let capabilities = capabilities.and_then(|bits| u64::from_str_radix(&bits, 16).ok());
@@ -81,11 +81,11 @@ pub(crate) fn buffers(machine: &Machine, format: &StreamFormat) -> Finding {
         wanted >> 10
     );
     if may_exceed || least >= wanted {
-        return Finding::fine(what);
+        return Finding::passed(what);
     }
     let why = "what comes while this machine stands still is lost sooner than it need be";
-    let mend = format!("sudo sysctl -w net.core.rmem_max={wanted} net.core.wmem_max={wanted}");
-    Finding::new(Warns, what, why).mend(mend)
+    let fix = format!("sudo sysctl -w net.core.rmem_max={wanted} net.core.wmem_max={wanted}");
+    Finding::new(Warning, what, why).fix(fix)
 }
 
 #[cfg(test)]
@@ -93,19 +93,19 @@ mod tests {
     use tautline_proto::units::{Channels, Rate};
 
     use super::*;
-    use crate::Verdict::Fine;
+    use crate::Verdict::Passed;
     use crate::tests::asked;
 
     #[test]
     fn a_latency_that_no_receiver_keeps_spoils() {
-        assert_eq!(floor(&asked(5)).verdict, Fine);
-        assert_eq!(floor(&asked(3)).verdict, Fine);
+        assert_eq!(floor(&asked(5)).verdict, Passed);
+        assert_eq!(floor(&asked(3)).verdict, Passed);
         let found = floor(&asked(2));
-        assert_eq!(found.verdict, Spoils);
-        assert!(found.why.unwrap().contains("use --latency 3ms,"));
+        assert_eq!(found.verdict, Failure);
+        assert!(found.reason.unwrap().contains("use --latency 3ms,"));
         let mut short = asked(2);
         short.format.packet = Frames::new(32);
-        assert_eq!(floor(&short).verdict, Fine);
+        assert_eq!(floor(&short).verdict, Passed);
     }
 
     #[test]
@@ -114,36 +114,36 @@ mod tests {
         wide.format.rate = Rate::new(192_000).unwrap();
         wide.format.channels = Channels::new(64).unwrap();
         let found = longest(&Interface::wired("eth0"), &wide.format);
-        assert!(found.why.unwrap().contains("fewer --channels fit"));
+        assert!(found.reason.unwrap().contains("fewer --channels fit"));
     }
 
     #[test]
     fn packets_too_long_for_an_interface_name_the_length_that_fits() {
-        assert_eq!(longest(&Interface::wired("eth0"), &asked(5).format).verdict, Fine);
+        assert_eq!(longest(&Interface::wired("eth0"), &asked(5).format).verdict, Passed);
         let mut wide = asked(5);
         wide.format.channels = Channels::new(16).unwrap();
         let found = longest(&Interface::wired("eth0"), &wide.format);
-        assert_eq!(found.verdict, Warns);
-        let why = found.why.unwrap();
+        assert_eq!(found.verdict, Warning);
+        let why = found.reason.unwrap();
         let typed = why.split("--ptime ").nth(1).unwrap().split(' ').next().unwrap();
         let ptime = tautline_proto::text::parse_span(typed).unwrap();
         wide.format.packet = wide.format.rate.frames_within(ptime);
-        assert_eq!(longest(&Interface::wired("eth0"), &wide.format).verdict, Fine, "{typed}");
+        assert_eq!(longest(&Interface::wired("eth0"), &wide.format).verdict, Passed, "{typed}");
         wide.format.packet += Frames::new(2);
-        assert_eq!(longest(&Interface::wired("eth0"), &wide.format).verdict, Warns, "{typed}");
+        assert_eq!(longest(&Interface::wired("eth0"), &wide.format).verdict, Warning, "{typed}");
     }
 
     #[test]
     fn small_buffers_warn_who_may_not_exceed_them() {
         let sizes =
             [("proc/sys/net/core/rmem_max", "65536"), ("proc/sys/net/core/wmem_max", "65536")];
-        for (caps, verdict) in [("0000000000000400", Warns), ("0000000000001000", Fine)] {
+        for (caps, verdict) in [("0000000000000400", Warning), ("0000000000001000", Passed)] {
             let status = format!("Name:\tx\nCapEff:\t{caps}\n");
             let files = [sizes[0], sizes[1], ("proc/self/status", status.as_str())];
             assert_eq!(buffers(&Machine::of(&files), &asked(5).format).verdict, verdict, "{caps}");
         }
         let large =
             ["rmem_max", "wmem_max"].map(|name| (format!("proc/sys/net/core/{name}"), "4194304"));
-        assert_eq!(buffers(&Machine::of(&large), &asked(5).format).verdict, Fine);
+        assert_eq!(buffers(&Machine::of(&large), &asked(5).format).verdict, Passed);
     }
 }

@@ -2,7 +2,7 @@ use tautline_io::thread::limits::{Limit, ResourceLimits};
 use tautline_io::thread::{Granted, Scheduler, spawn};
 use tautline_proto::time::Span;
 
-use crate::Verdict::{Spoils, Warns};
+use crate::Verdict::{Failure, Warning};
 use crate::{Finding, Machine};
 
 const ASKED: Scheduler = Scheduler::Fifo(70);
@@ -33,38 +33,38 @@ pub(crate) fn priority(
     latency: Span,
 ) -> Finding {
     if granted.is_granted() {
-        return Finding::fine(format!("threads run as {ASKED}"));
+        return Finding::passed(format!("threads run as {ASKED}"));
     }
-    let verdict = if latency < NEEDS_PRIORITY { Spoils } else { Warns };
+    let verdict = if latency < NEEDS_PRIORITY { Failure } else { Warning };
     let may = |bound: Option<u64>| bound.is_none_or(|most| most >= 99);
     let limit = limits.priority.now.map_or("unlimited".to_owned(), |limit| limit.to_string());
     let what = format!("{ASKED} is refused, the rtprio limit is {limit}");
-    let (more, mend) = if may(limits.priority.most) && !may(limits.priority.now) {
+    let (more, fix) = if may(limits.priority.most) && !may(limits.priority.now) {
         ("this shell may raise the limit for what it starts", Some("ulimit -r 99"))
     } else if is_root {
         ("root without CAP_SYS_NICE is in a container: give it that", None)
     } else {
-        ("the mend counts from the next log-in on", Some(GRANT))
+        ("the fix counts from the next log-in on", Some(GRANT))
     };
     let why =
         "the device's thread waits for other programs, several milliseconds on a busy machine";
     let finding = Finding::new(verdict, what, format!("{why}; {more}"));
-    Finding { mend: mend.map(str::to_owned), ..finding }
+    Finding { fix: fix.map(str::to_owned), ..finding }
 }
 
 pub(crate) fn memory(limits: &ResourceLimits, is_locked: bool, is_root: bool) -> Finding {
     if is_locked {
-        return Finding::fine("memory can be locked");
+        return Finding::passed("memory can be locked");
     }
     let limit = match limits.locked_bytes {
         Limit { now: None, .. } => "unlimited".to_owned(),
         Limit { now: Some(bytes), .. } => format!("{} KiB", bytes >> 10),
     };
     let what = format!("memory cannot be locked, the memlock limit is {limit}");
-    let why = "a page that was put out to disk takes milliseconds to come back; the mend \
+    let why = "a page that was put out to disk takes milliseconds to come back; the fix \
                counts from the next log-in on";
-    let finding = Finding::new(Warns, what, why);
-    if is_root { finding } else { finding.mend(GRANT) }
+    let finding = Finding::new(Warning, what, why);
+    if is_root { finding } else { finding.fix(GRANT) }
 }
 
 pub(crate) fn share(machine: &Machine) -> Option<Finding> {
@@ -75,13 +75,13 @@ pub(crate) fn share(machine: &Machine) -> Option<Finding> {
         _ => format!("real-time threads may have {} ms of each second", share / 1000),
     };
     if !(0..ENOUGH_SHARE).contains(&share) {
-        return Some(Finding::fine(what));
+        return Some(Finding::passed(what));
     }
-    let verdict = if share == 0 { Spoils } else { Warns };
+    let verdict = if share == 0 { Failure } else { Warning };
     let why =
         "the kernel stops the device's thread for the rest of it (kernel.sched_rt_runtime_us)";
-    let mend = "sudo sysctl -w kernel.sched_rt_runtime_us=950000";
-    Some(Finding::new(verdict, what, why).mend(mend))
+    let fix = "sudo sysctl -w kernel.sched_rt_runtime_us=950000";
+    Some(Finding::new(verdict, what, why).fix(fix))
 }
 
 #[cfg(test)]
@@ -89,7 +89,7 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
-    use crate::Verdict::Fine;
+    use crate::Verdict::Passed;
 
     const NONE: Limit = Limit { now: Some(0), most: Some(0) };
     const LIMITS: ResourceLimits = ResourceLimits {
@@ -103,40 +103,42 @@ mod tests {
     #[test]
     fn a_refused_priority_spoils_what_has_no_time_to_wait() {
         let found = priority(&LIMITS, REFUSED, false, TIGHT);
-        assert_eq!(found.verdict, Spoils);
-        snapshot!(found.what);
-        assert!(found.mend.unwrap().contains("/etc/security/limits.d/90-tautline.conf"));
+        assert_eq!(found.verdict, Failure);
+        snapshot!(found.message);
+        assert!(found.fix.unwrap().contains("/etc/security/limits.d/90-tautline.conf"));
         let wide = priority(&LIMITS, REFUSED, false, Span::from_millis(100));
-        assert_eq!(wide.verdict, Warns);
+        assert_eq!(wide.verdict, Warning);
         let found = priority(&LIMITS, Granted { errno: 0, ..REFUSED }, false, TIGHT);
-        assert_eq!((found.verdict, found.command()), (Fine, None));
+        assert_eq!((found.verdict, found.command()), (Passed, None));
     }
 
     #[test]
     fn a_limit_that_the_shell_may_raise_is_mended_by_the_shell() {
         let limits = ResourceLimits { priority: Limit { most: Some(99), ..NONE }, ..LIMITS };
         let found = priority(&limits, REFUSED, false, TIGHT);
-        assert_eq!(found.mend.as_deref(), Some("ulimit -r 99"));
+        assert_eq!(found.fix.as_deref(), Some("ulimit -r 99"));
     }
 
     #[test]
     fn root_without_the_privilege_is_told_that_this_is_a_container() {
         let found = priority(&LIMITS, REFUSED, true, TIGHT);
         assert_eq!(found.command(), None);
-        assert!(found.why.unwrap().contains("container"));
+        assert!(found.reason.unwrap().contains("container"));
     }
 
     #[test]
     fn memory_that_cannot_be_locked_warns_with_the_limit() {
         let found = memory(&LIMITS, false, false);
-        snapshot!(found.what);
-        assert_eq!(found.verdict, Warns);
-        assert_eq!(memory(&LIMITS, true, false).verdict, Fine);
+        snapshot!(found.message);
+        assert_eq!(found.verdict, Warning);
+        assert_eq!(memory(&LIMITS, true, false).verdict, Passed);
     }
 
     #[test]
     fn the_share_of_real_time_threads_is_judged_by_what_sound_needs() {
-        for (given, verdict) in [("-1", Fine), ("950000", Fine), ("100000", Warns), ("0", Spoils)] {
+        for (given, verdict) in
+            [("-1", Passed), ("950000", Passed), ("100000", Warning), ("0", Failure)]
+        {
             let machine = Machine::of(&[("proc/sys/kernel/sched_rt_runtime_us", given)]);
             assert_eq!(share(&machine).unwrap().verdict, verdict, "{given}");
         }

@@ -4,7 +4,7 @@ use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::stall::{Stall, StallMonitor};
 use tautline_proto::time::Span;
 
-use crate::Verdict::{Spoils, Warns};
+use crate::Verdict::{Failure, Warning};
 use crate::{Finding, Machine};
 
 const CORES: &str = "sys/devices/system/cpu";
@@ -14,15 +14,15 @@ pub(crate) fn frequency(machine: &Machine) -> Finding {
     let governors: Vec<_> = machine.cores().into_iter().filter_map(governor).collect();
     let slow: Vec<_> = governors.iter().filter(|governor| *governor != "performance").collect();
     match (governors.len(), slow.first()) {
-        (0, _) => Finding::fine("this kernel leaves the frequency alone"),
-        (_, None) => Finding::fine("every core has the governor performance"),
+        (0, _) => Finding::passed("this kernel leaves the frequency alone"),
+        (_, None) => Finding::passed("every core has the governor performance"),
         (cores, Some(governor)) => {
             let slow = slow.len();
             let what = format!("{slow} of {cores} cores have the governor {governor}");
             let why = "a core that slowed down while it waited takes longer for the next period";
-            let mend = "echo performance | sudo tee \
+            let fix = "echo performance | sudo tee \
                         /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor";
-            Finding::new(Warns, what, why).mend(mend)
+            Finding::new(Warning, what, why).fix(fix)
         }
     }
 }
@@ -43,20 +43,20 @@ pub(crate) fn idle(machine: &Machine, latency: Span) -> Finding {
     });
     let states: Vec<_> = states.collect();
     let Some((_, name, wakes)) = states.iter().max_by_key(|(.., wakes)| wakes) else {
-        return Finding::fine("this kernel puts no core to sleep");
+        return Finding::passed("this kernel puts no core to sleep");
     };
     let what = format!("a core in {name} takes {wakes} to wake");
     let most = latency.divided(PART);
     let deep = states.iter().filter(|(.., wakes)| *wakes > most);
     let numbers: String = deep.map(|(number, ..)| number.to_string()).collect();
     if numbers.is_empty() {
-        return Finding::fine(what);
+        return Finding::passed(what);
     }
     let why =
         format!("more than {most}, a fiftieth of the latency, each time it waits for a period");
-    let mend =
+    let fix =
         format!("echo 1 | sudo tee /sys/devices/system/cpu/cpu*/cpuidle/state[{numbers}]/disable");
-    Finding::new(Warns, what, why).mend(mend)
+    Finding::new(Warning, what, why).fix(fix)
 }
 
 const WATCHED: Span = Span::from_secs(1);
@@ -98,7 +98,7 @@ pub(crate) fn stalls(watched: &Watched, is_virtual: bool, latency: Span) -> Find
     let single = times(&watched.single);
     let what = match (&all, &single) {
         (None, None) => {
-            return Finding::fine(format!("{machine} never stood still in {WATCHED}"));
+            return Finding::passed(format!("{machine} never stood still in {WATCHED}"));
         }
         (Some((times, longest)), None) => {
             format!("{machine} stood still {times} in {WATCHED}, for {longest} at most")
@@ -135,8 +135,8 @@ pub(crate) fn stalls(watched: &Watched, is_virtual: bool, latency: Span) -> Find
     let micros = u64::try_from(longest.as_nanos() / 1000).unwrap_or(0);
     let periods = (2 * micros).div_ceil(1000).clamp(2, 64);
     let ridden_out = (2 * periods).next_multiple_of(10) + 10;
-    Finding::new(if spoils { Spoils } else { Warns }, what, why)
-        .look(format!("taut demo --latency {ridden_out}ms --periods {periods}"))
+    Finding::new(if spoils { Failure } else { Warning }, what, why)
+        .details(format!("taut demo --latency {ridden_out}ms --periods {periods}"))
 }
 
 #[cfg(test)]
@@ -145,7 +145,7 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
-    use crate::Verdict::Fine;
+    use crate::Verdict::Passed;
 
     #[test]
     fn governors_that_slow_down_are_counted() {
@@ -156,10 +156,10 @@ mod tests {
             (file("cpufreq"), "x"),
         ];
         let found = frequency(&Machine::of(&files));
-        snapshot!(found.what);
-        assert_eq!(found.verdict, Warns);
-        assert_eq!(frequency(&Machine::of(&files[..1])).verdict, Fine);
-        assert_eq!(frequency(&Machine::empty()).verdict, Fine);
+        snapshot!(found.message);
+        assert_eq!(found.verdict, Warning);
+        assert_eq!(frequency(&Machine::of(&files[..1])).verdict, Passed);
+        assert_eq!(frequency(&Machine::empty()).verdict, Passed);
     }
 
     #[test]
@@ -174,10 +174,10 @@ mod tests {
         let machine =
             Machine::of(&files.map(|(file, text)| (format!("{CORES}/cpu0/cpuidle/{file}"), text)));
         let found = idle(&machine, Span::from_millis(5));
-        snapshot!(found.what);
-        assert!(found.mend.unwrap().ends_with("/state[1]/disable"));
-        assert_eq!(idle(&machine, Span::from_millis(100)).verdict, Fine);
-        assert_eq!(idle(&Machine::empty(), Span::from_millis(5)).verdict, Fine);
+        snapshot!(found.message);
+        assert!(found.fix.unwrap().ends_with("/state[1]/disable"));
+        assert_eq!(idle(&machine, Span::from_millis(100)).verdict, Passed);
+        assert_eq!(idle(&Machine::empty(), Span::from_millis(5)).verdict, Passed);
     }
 
     fn judged(all: &[i64], single: &[i64], is_certain: bool) -> Finding {
@@ -189,26 +189,26 @@ mod tests {
 
     #[test]
     fn a_stall_spoils_what_it_takes_half_of() {
-        assert_eq!(judged(&[], &[], true).verdict, Fine);
-        assert_eq!(judged(&[2], &[], true).verdict, Warns);
-        assert_eq!(judged(&[3], &[], true).verdict, Spoils);
+        assert_eq!(judged(&[], &[], true).verdict, Passed);
+        assert_eq!(judged(&[2], &[], true).verdict, Warning);
+        assert_eq!(judged(&[3], &[], true).verdict, Failure);
         let found = judged(&[2, 12], &[], true);
-        assert_eq!(found.verdict, Spoils);
-        snapshot!(found.what);
-        assert_eq!(found.look.as_deref(), Some("taut demo --latency 60ms --periods 24"));
+        assert_eq!(found.verdict, Failure);
+        snapshot!(found.message);
+        assert_eq!(found.details.as_deref(), Some("taut demo --latency 60ms --periods 24"));
         let uncertain = judged(&[2, 12], &[], false);
-        assert_eq!(uncertain.verdict, Warns, "it may have been other programs");
+        assert_eq!(uncertain.verdict, Warning, "it may have been other programs");
     }
 
     #[test]
     fn a_core_that_stands_still_alone_is_told_and_judged_as_all_of_them_are() {
         let found = judged(&[], &[1, 2], true);
-        assert_eq!(found.verdict, Warns);
-        snapshot!(found.what);
-        assert_eq!(judged(&[], &[4], true).verdict, Spoils);
+        assert_eq!(found.verdict, Warning);
+        snapshot!(found.message);
+        assert_eq!(judged(&[], &[4], true).verdict, Failure);
         let both = judged(&[1], &[12], true);
-        assert_eq!(both.verdict, Spoils);
-        snapshot!(both.what);
-        assert_eq!(both.look.as_deref(), Some("taut demo --latency 60ms --periods 24"));
+        assert_eq!(both.verdict, Failure);
+        snapshot!(both.message);
+        assert_eq!(both.details.as_deref(), Some("taut demo --latency 60ms --periods 24"));
     }
 }

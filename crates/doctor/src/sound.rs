@@ -4,7 +4,7 @@ use tautline_audio::pipewire::{Graph, graph};
 use tautline_io::thread::limits::may_use;
 use tautline_proto::time::Span;
 
-use crate::Verdict::{Spoils, Unknown, Warns};
+use crate::Verdict::{Failure, Unknown, Warning};
 use crate::interrupts::Process;
 use crate::machine::run;
 use crate::{Finding, Machine};
@@ -29,7 +29,7 @@ fn unasked(processes: &[Process]) -> Option<Finding> {
                 pw-metadata does not answer";
     let why = "its cycles may be longer than the latency; ask as the user whose server it is";
     let finding = Finding::new(Unknown, what, why);
-    Some(finding.look("sudo apt install pipewire-bin && pw-metadata -n settings"))
+    Some(finding.details("sudo apt install pipewire-bin && pw-metadata -n settings"))
 }
 
 fn pipewire(graph: &Graph, latency: Span) -> Finding {
@@ -38,23 +38,22 @@ fn pipewire(graph: &Graph, latency: Span) -> Finding {
     let shown = Span::from_micros(cycle.as_nanos() / 1000);
     let (frames, rate) = (least.count(), graph.rate);
     let how = if graph.forced.is_some() { "forces" } else { "grants" };
-    let least_word = if graph.forced.is_some() { "" } else { "at least " };
-    let what =
-        format!("PipeWire {how} {least_word}{frames} frames per cycle ({shown} at {rate} Hz)");
+    let min_word = if graph.forced.is_some() { "" } else { "at least " };
+    let what = format!("PipeWire {how} {min_word}{frames} frames per cycle ({shown} at {rate} Hz)");
     // Each end buffers one cycle.
     let (verdict, why) = if cycle > latency {
-        (Spoils, format!("pipewire: takes a cycle at either end, and {latency} is less"))
+        (Failure, format!("pipewire: takes a cycle at either end, and {latency} is less"))
     } else if cycle.times(2) > latency {
-        (Warns, format!("two ends by pipewire: take two cycles, and {latency} is less"))
+        (Warning, format!("two ends by pipewire: take two cycles, and {latency} is less"))
     } else {
-        return Finding::fine(what);
+        return Finding::passed(what);
     };
-    let mend = if graph.forced.is_some() {
+    let fix = if graph.forced.is_some() {
         "pw-metadata -n settings 0 clock.force-quantum 0"
     } else {
         "pw-metadata -n settings 0 clock.min-quantum 32"
     };
-    Finding::new(verdict, what, why).mend(mend)
+    Finding::new(verdict, what, why).fix(fix)
 }
 
 /// Device files of sound cards, and whether this user may open them.
@@ -67,12 +66,12 @@ pub(crate) fn device_files(machine: &Machine) -> Vec<(String, bool)> {
 pub(crate) fn access(files: &[(String, bool)]) -> Option<Finding> {
     let kept: Vec<_> = files.iter().filter(|(_, may)| !may).collect();
     match (files.first()?, kept.first()) {
-        (_, None) => Some(Finding::fine("this user may open the sound cards")),
+        (_, None) => Some(Finding::passed("this user may open the sound cards")),
         (_, Some((name, _))) => {
             let what = format!("this user may not open {name}");
-            let why = "alsa: can have no card; the mend counts from the next log-in on";
-            let finding = Finding::new(Spoils, what, why);
-            Some(finding.mend("sudo usermod -aG audio \"$(id -un)\""))
+            let why = "alsa: can have no card; the fix counts from the next log-in on";
+            let finding = Finding::new(Failure, what, why);
+            Some(finding.fix("sudo usermod -aG audio \"$(id -un)\""))
         }
     }
 }
@@ -101,13 +100,13 @@ pub(crate) fn suspended(machine: &Machine) -> Option<Finding> {
     let Some(place) =
         cards.iter().find(|place| read(place, "power/control").as_deref() == Some("auto"))
     else {
-        return Some(Finding::fine("USB sound cards stay awake"));
+        return Some(Finding::passed("USB sound cards stay awake"));
     };
     let name = read(place, "product").unwrap_or_else(|| place.clone());
     let what = format!("{name} (USB {place}) is put to sleep when nobody uses it");
     let why = "waking takes it longer than a run waits for its first period";
-    let mend = format!("echo on | sudo tee /{USB}/{place}/power/control");
-    Some(Finding::new(Warns, what, why).mend(mend))
+    let fix = format!("echo on | sudo tee /{USB}/{place}/power/control");
+    Some(Finding::new(Warning, what, why).fix(fix))
 }
 
 #[cfg(test)]
@@ -117,7 +116,7 @@ mod tests {
     use tautline_proto::time::Frames;
 
     use super::*;
-    use crate::Verdict::Fine;
+    use crate::Verdict::Passed;
 
     const MILLIS_5: Span = Span::from_millis(5);
 
@@ -131,23 +130,23 @@ mod tests {
             rate: 48_000,
             rates: vec![48_000],
         };
-        assert_eq!(pipewire(&graph(32, None), MILLIS_5).verdict, Fine);
-        assert_eq!(pipewire(&graph(120, None), MILLIS_5).verdict, Fine);
-        assert_eq!(pipewire(&graph(128, None), MILLIS_5).verdict, Warns);
+        assert_eq!(pipewire(&graph(32, None), MILLIS_5).verdict, Passed);
+        assert_eq!(pipewire(&graph(120, None), MILLIS_5).verdict, Passed);
+        assert_eq!(pipewire(&graph(128, None), MILLIS_5).verdict, Warning);
         let found = pipewire(&graph(256, None), MILLIS_5);
-        assert_eq!(found.verdict, Spoils);
-        snapshot!(found.what);
-        assert!(found.mend.unwrap().ends_with("clock.min-quantum 32"));
+        assert_eq!(found.verdict, Failure);
+        snapshot!(found.message);
+        assert!(found.fix.unwrap().ends_with("clock.min-quantum 32"));
         let found = pipewire(&graph(32, Some(1024)), MILLIS_5);
-        assert!(found.mend.unwrap().ends_with("clock.force-quantum 0"));
-        assert_eq!(pipewire(&graph(32, Some(1024)), Span::from_millis(100)).verdict, Fine);
+        assert!(found.fix.unwrap().ends_with("clock.force-quantum 0"));
+        assert_eq!(pipewire(&graph(32, Some(1024)), Span::from_millis(100)).verdict, Passed);
     }
 
     #[test]
     fn a_server_that_could_not_be_asked_is_told_and_none_is_not() {
         let found = unasked(&[Process::new(7, "pipewire", 0, 0)]).unwrap();
         assert_eq!(found.verdict, Unknown);
-        assert!(found.look.unwrap().ends_with("pw-metadata -n settings"));
+        assert!(found.details.unwrap().ends_with("pw-metadata -n settings"));
         assert_eq!(unasked(&[Process::new(7, "pipewire-pulse", 0, 0)]), None);
     }
 
@@ -155,9 +154,9 @@ mod tests {
     fn a_card_that_this_user_may_not_open_spoils() {
         let node = |may| ("/dev/snd/pcmC0D0p".to_owned(), may);
         let found = access(&[node(true), node(false)]).unwrap();
-        assert_eq!(found.verdict, Spoils);
-        snapshot!(found.what);
-        assert_eq!(access(&[node(true)]).unwrap().verdict, Fine);
+        assert_eq!(found.verdict, Failure);
+        snapshot!(found.message);
+        assert_eq!(access(&[node(true)]).unwrap().verdict, Passed);
         assert_eq!(access(&[]), None, "there is no card");
         let machine = Machine::of(&[("dev/snd/pcmC0D0p", ""), ("dev/snd/seq", "")]);
         assert_eq!(device_files(&machine), [node(true)]);
@@ -175,9 +174,9 @@ mod tests {
         ]);
         assert_eq!(usb_cards(&machine), ["1-4"]);
         let found = suspended(&machine).unwrap();
-        snapshot!(found.what);
+        snapshot!(found.message);
         let awake = Machine::of(&[("sys/bus/usb/devices/1-4:1.0/bInterfaceClass", "01")]);
-        assert_eq!(suspended(&awake).unwrap().verdict, Fine);
+        assert_eq!(suspended(&awake).unwrap().verdict, Passed);
         assert_eq!(suspended(&Machine::empty()), None);
     }
 }

@@ -125,7 +125,7 @@ fn window(goal: &Goal) -> Vec<f64> {
             };
             all.extend(equations.iter().map(scaled));
         }
-        others = least_squares(all);
+        others = min_squares(all);
         let error = |(row, right): &Equation| {
             let given: f64 = row.iter().zip(&others).map(|(one, other)| one * other).sum();
             (given - right).powi(2)
@@ -150,7 +150,7 @@ fn window(goal: &Goal) -> Vec<f64> {
 
 /// Solves by Householder reflections (Golub and Van Loan, Matrix Computations, 5.2 and 5.3); normal
 /// equations would square the range of the coefficients.
-fn least_squares(mut equations: Vec<Equation>) -> Vec<f64> {
+fn min_squares(mut equations: Vec<Equation>) -> Vec<f64> {
     let count = equations[0].0.len();
     for column in 0..count {
         let mut mirror: Vec<f64> = equations[column..].iter().map(|(row, _)| row[column]).collect();

@@ -132,7 +132,7 @@ impl Resampler {
     /// Beyond that, the oldest are skipped: the place moves past them.
     pub fn push(&mut self, input: &[f32]) {
         self.lay_passed();
-        for part in input.chunks(self.most_ahead() * self.channels) {
+        for part in input.chunks(self.max_ahead() * self.channels) {
             let count = part.len() / self.channels;
             let from = self.make_room(count);
             for (channel, frames) in self.frames.chunks_exact_mut(self.capacity).enumerate() {
@@ -212,13 +212,13 @@ impl Resampler {
         (moved >> 32) as usize
     }
 
-    fn most_ahead(&self) -> usize {
+    fn max_ahead(&self) -> usize {
         2 * self.longest + self.half()
     }
 
-    /// Makes room for `count` frames at the end, at most [`Self::most_ahead`]; returns its index.
+    /// Makes room for `count` frames at the end, at most [`Self::max_ahead`]; returns its index.
     fn make_room(&mut self, count: usize) -> usize {
-        self.place += (self.ahead() + count).saturating_sub(self.most_ahead());
+        self.place += (self.ahead() + count).saturating_sub(self.max_ahead());
         if self.end + count > self.capacity {
             let first = self.place - self.half();
             for frames in self.frames.chunks_exact_mut(self.capacity) {

@@ -32,7 +32,7 @@ const SET: SoundSet = SoundSet {
     outputs: 1,
     controls_in: 1,
     controls_out: 0,
-    most_frames: FRAMES as u32,
+    max_frames: FRAMES as u32,
     onward: 0,
     earlier: 0,
 };
@@ -103,7 +103,7 @@ impl HostBlock for Block {
 }
 
 fn serve(socket: UdpSocket, halt: &Halt) -> Result<(), Box<dyn Error>> {
-    let options = UdpOptions { most_destinations: 1, ..UdpOptions::default() };
+    let options = UdpOptions { max_destinations: 1, ..UdpOptions::default() };
     let mut link = DirectLink::over_socket(socket, &options, None)?;
     let mut worker = Worker::new(WorkerConfig {
         set: SET.block_set()?,

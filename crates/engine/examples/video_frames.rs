@@ -123,7 +123,7 @@ fn send(to: SocketAddr) -> Result<(), Box<dyn Error>> {
 }
 
 fn serve(socket: UdpSocket, halt: &Halt) -> Result<(), Box<dyn Error>> {
-    let options = UdpOptions { most_destinations: 1, ..options() };
+    let options = UdpOptions { max_destinations: 1, ..options() };
     let mut link = DirectLink::over_socket(socket, &options, None)?;
     let mut worker = Worker::new(WorkerConfig {
         set: set()?,

@@ -1,4 +1,5 @@
-//! Changes to a running stream: requested on one thread, applied and answered on the run's own.
+//! Changes to a running stream: one thread requests them, the run's own thread applies them and
+//! answers.
 
 use std::sync::mpsc;
 
@@ -16,11 +17,11 @@ use tautline_proto::time::Span;
 use crate::error::RunError;
 use crate::plan::StreamPlan;
 
-/// Maximum changes per beat. The device's thread applies them once per period, which can last five
-/// beats.
+/// Maximum changes per beat. The device's thread applies them once per period, and a period can
+/// last five beats.
 const AT_ONCE: usize = 8;
 
-/// Frames over which a gain changes: in 10 ms at 48 kHz a ramp bends a tone less than the tone's
+/// Frames over which a gain changes: 10 ms at 48 kHz. Such a ramp bends a tone less than the tone's
 /// own curvature.
 pub(crate) const VOLUME_RAMP: usize = 480;
 
@@ -53,7 +54,7 @@ pub type Answer = Result<Changed, CannotChange>;
 pub enum Changed {
     /// Latency rule of a sender.
     Latency(LatencyRule),
-    /// New latencies of the received streams.
+    /// New latency of each received stream.
     Latencies(Vec<Span>),
     /// New packet duration.
     Ptime(Span),
@@ -61,19 +62,19 @@ pub enum Changed {
     Format(Coding),
     /// New gain and mute state.
     Volume(Fader),
-    /// Whether the call is on hold, as requested.
+    /// Whether the call is now on hold.
     Held(bool),
-    /// New redundancy, and the repair budget.
+    /// New redundancy, and the time within which packets can be repaired.
     Redundancy(Redundancy, Span),
     /// New destination address, as given.
     To(String),
-    /// Address of a pending stream; it is played once its packets arrive.
+    /// Address of a pending stream, which is played when its packets arrive.
     From(String),
     /// Status of a sender.
     Sending(SendStanding),
     /// Status of a receiver.
     Receiving(ReceiveStanding),
-    /// Result of a call command, in the command's words.
+    /// Result of a call command, as a message.
     Said(String),
 }
 
@@ -82,7 +83,7 @@ pub enum Changed {
 pub struct SendStanding {
     /// Announced latency.
     pub latency: Span,
-    /// Whether the latency follows the maximum that receivers request.
+    /// Whether the latency follows the maximum latency that receivers request.
     pub auto: bool,
     /// Packet duration.
     pub ptime: Span,
@@ -96,7 +97,7 @@ pub struct SendStanding {
     pub volume: Fader,
     /// Destination address, as given.
     pub address: String,
-    /// Numbers of reporting and lost receivers.
+    /// Numbers of receivers that report and that were lost.
     pub receivers: ReceiverCounts,
 }
 
@@ -116,13 +117,13 @@ pub struct StreamStanding {
     pub latency: Span,
     /// Whether the latency adapts to packet arrivals.
     pub auto: bool,
-    /// Maximum latency that the buffer has room for.
+    /// Maximum latency that fits the buffer.
     pub longest: Span,
     /// Gain in the mix.
     pub volume: Fader,
     /// Source address, as given.
     pub address: String,
-    /// Source address of the pending stream that will replace it.
+    /// Source address of the pending stream that will replace this one.
     pub waits_for: Option<String>,
 }
 
@@ -131,9 +132,9 @@ pub struct StreamStanding {
 pub enum CannotChange {
     /// The run has ended.
     Over,
-    /// The device's thread has not taken the previous commands yet.
+    /// The device's thread has not taken the previous changes yet.
     Busy,
-    /// The send policy rejects it.
+    /// The send policy rejects the change.
     Sending(SendRefused),
     /// The receive policy rejects the latency of a stream.
     Latency {
@@ -142,22 +143,22 @@ pub enum CannotChange {
         /// Reason.
         refused: LatencyRefused,
     },
-    /// No stream has this index.
+    /// There is no stream with this index.
     NoStream {
         /// Requested index, counted from 0.
         asked: usize,
         /// Number of streams.
         streams: usize,
     },
-    /// There are several streams and the request names none.
+    /// There are several streams and the request does not select one.
     WhichStream,
     /// The new stream cannot be opened.
     Open(RunError),
-    /// The stream's link is shared by several senders and cannot be replaced.
+    /// Several senders share the stream's link, so it cannot be replaced.
     Shared,
-    /// The stream's socket also receives the clock that is followed.
+    /// The stream's socket also receives the followed clock.
     CarriesClock,
-    /// A call rejects it: message with the fix.
+    /// A call rejects the change; holds the message with its fix.
     Said(String),
 }
 
@@ -190,7 +191,7 @@ pub fn requests<C>() -> (Asker<C>, Requests<C>) {
 }
 
 impl<C> Asker<C> {
-    /// Requests a change and waits for the answer, at most one beat of the run (20 ms).
+    /// Requests a change and waits for the answer, for at most one beat of the run (20 ms).
     pub fn ask(&self, change: C) -> Answer {
         let (answer, answered) = mpsc::channel();
         self.0.send(Request { change, answer }).map_err(|_| CannotChange::Over)?;
@@ -202,7 +203,7 @@ impl<C> Requests<C> {
     /// Applies pending changes without waiting, at most eight per call.
     pub fn serve(&self, mut make: impl FnMut(C) -> Answer) {
         for request in self.0.try_iter().take(AT_ONCE) {
-            // The requester may have given up waiting.
+            // The requester may have stopped waiting.
             let _ = request.answer.send(make(request.change));
         }
     }
@@ -217,7 +218,7 @@ pub enum SendChange {
     Ptime(Span),
     /// Sample coding.
     Format(Coding),
-    /// Range of codings within which the stream adapts to its path; `None` keeps the current one.
+    /// Range of codings for adaptation to the network path; `None` keeps the current range.
     Adapt(Option<CodingLimits>),
     /// Gain before packetizing.
     Volume(Gain),
@@ -231,7 +232,8 @@ pub enum SendChange {
     Status,
 }
 
-/// Changes to a running receiver. Streams are counted from 0 in the plan's order; `None` means all.
+/// Changes to a running receiver. Streams are counted from 0 in the order of the plan; `None`
+/// selects all.
 pub enum RecvChange {
     /// Rule for the latency.
     Latency(Option<usize>, LatencyRule),
@@ -239,7 +241,7 @@ pub enum RecvChange {
     Volume(Option<usize>, Gain),
     /// Whether one stream or the mix is muted.
     Mute(Option<usize>, bool),
-    /// Replaces a stream by another; `None` means the only one.
+    /// Replaces a stream by another; `None` selects the only one.
     From(Option<usize>, Box<StreamPlan>),
     /// Changes nothing; returns the status.
     Status,

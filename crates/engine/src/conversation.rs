@@ -1,4 +1,4 @@
-//! RTCP session of a stream with its control channel, if there is one.
+//! RTCP session of a stream, with its control channel if there is one.
 
 use tautline_io::clock::disciplined::kept_clock;
 use tautline_io::clock::now;
@@ -9,24 +9,24 @@ use tautline_proto::rtcp_session::{Event, MAX_DATAGRAM, ReportArrival, Session};
 use tautline_proto::time::{LocalTime, Span};
 
 pub(crate) enum Audience {
-    /// All destinations of a sender.
+    /// A sender's peers: all destinations.
     Everyone(Vec<Endpoint>),
-    /// A receiver's sender: the source of the last valid report.
+    /// A receiver's peer: the source of the last valid report.
     Whoever(Option<Endpoint>),
 }
 
-/// One RTCP session on its control channel. Without a channel it neither receives nor sends
+/// One RTCP session on its control channel. Without a channel it neither sends nor receives
 /// reports.
 pub(crate) struct Conversation {
     pub(crate) session: Session,
     pub(crate) control: Option<Box<dyn Control>>,
     pub(crate) audience: Audience,
     pub(crate) invalid: u64,
-    /// Time of the next kernel query about the synchronisation of the system clock.
+    /// Time of the next query about the synchronization of the system clock.
     ask_kernel: LocalTime,
 }
 
-/// Interval of those queries: the uncertainty of an answer grows by 500 ppm.
+/// Interval of those queries. The uncertainty of an answer grows by 500 ppm.
 const KERNEL: Span = Span::from_secs(1);
 
 impl Conversation {
@@ -38,8 +38,8 @@ impl Conversation {
         Self { session, control, audience, invalid: 0, ask_kernel: LocalTime::ZERO }
     }
 
-    /// Receives reports; `tell` gets each event and its host. If `heard` is set, only reports about
-    /// that SSRC change the peer to answer.
+    /// Receives reports and passes each event with its host to `tell`. If `heard` is set, only
+    /// reports about that SSRC change the peer.
     pub(crate) fn hear(&mut self, heard: Option<u32>, mut tell: impl FnMut(Host, Event)) {
         self.ask_kernel();
         let Some(mut control) = self.control.take() else { return };
@@ -108,12 +108,12 @@ impl Conversation {
 fn send(control: Option<&mut (dyn Control + '_)>, report: &[u8], told: &[Endpoint]) {
     let Some(control) = control else { return };
     for destination in told {
-        // No receiver there: the channel counts the error, the next report tries again.
+        // If there is no receiver, the channel counts the error and the next report tries again.
         let _ = control.send(report, *destination);
     }
 }
 
-/// Returns a unique canonical name (RFC 7022 §4.2, short-term persistent).
+/// Returns a unique canonical name, short-term persistent (RFC 7022 §4.2).
 pub(crate) fn cname(random: &[u8; 16]) -> String {
     random[4..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }

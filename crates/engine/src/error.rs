@@ -1,11 +1,11 @@
-//! Errors that keep a run from starting, or end it.
+//! Errors that prevent or end a run.
 
 use std::io;
 use std::path::PathBuf;
 
 use tautline_proto::device::DeviceError;
 
-/// Error that keeps a run from starting, or ends it.
+/// Error that prevents or ends a run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The device failed and did not recover.
@@ -13,7 +13,7 @@ pub enum RunError {
     Device(#[from] DeviceError),
     /// The ledger file cannot be created.
     #[error(
-        "writing {}: {error}; name a file in a folder that is there and that you may write in",
+        "writing {}: {error}; name a file in an existing folder that you can write to",
         path.display()
     )]
     Ledger {

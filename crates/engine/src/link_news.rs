@@ -1,4 +1,4 @@
-//! Events of a link, and the notes for users that follow from them.
+//! Events of a link, and the notes for the user that result from them.
 
 use rtrb::Consumer;
 use tautline_io::link::event_queue::LinkEvent;
@@ -18,12 +18,13 @@ impl LinkNews {
         Self { events, lost: None, error: None }
     }
 
-    /// Notes lost and restored connections, and names each packet that was not launched.
+    /// Reports lost and restored connections as notes, and passes on each packet that the queue
+    /// dropped.
     pub(crate) fn hear(
         &mut self,
         address: &str,
         mut note: impl FnMut(&Note<'_>),
-        mut unlaunched: impl FnMut(MediaTime),
+        mut dropped_by_queue: impl FnMut(MediaTime),
     ) {
         while let Ok(event) = self.events.pop() {
             match event {
@@ -36,7 +37,7 @@ impl LinkNews {
                     self.lost = Some(place);
                     note(&Note::LinkLost { address, place });
                 }
-                LinkEvent::Unlaunched(packet) => unlaunched(packet),
+                LinkEvent::DroppedByQueue(packet) => dropped_by_queue(packet),
                 LinkEvent::Error(errno) => {
                     self.error.get_or_insert(errno);
                 }
@@ -44,8 +45,8 @@ impl LinkNews {
         }
     }
 
-    /// Takes the first error since the last call. For links that do not count errors; refused
-    /// datagrams are counted.
+    /// Takes the first error since the last call, for links that do not count errors. Links count
+    /// refused datagrams.
     pub(crate) fn take_error<'a>(&mut self, address: &'a str) -> Option<Note<'a>> {
         let errno = self.error.take()?;
         Some(Note::LinkError { address, errno })
@@ -74,6 +75,6 @@ mod tests {
         assert!(told[0].starts_with("LinkLost"), "{told:?}");
         assert!(told[1].starts_with("LinkFound"), "{told:?}");
         assert!(matches!(news.take_error("here"), Some(Note::LinkError { errno: 5, .. })));
-        assert!(news.take_error("here").is_none(), "it was told");
+        assert!(news.take_error("here").is_none(), "each error is reported once");
     }
 }

@@ -1,8 +1,8 @@
-//! Offloading of work to other hosts, with threads and sockets. [`tautline_proto::offload`] makes
-//! the decisions.
+//! Offloads work to other hosts, with threads and sockets. [`tautline_proto::offload`] makes the
+//! decisions.
 //!
-//! [`offloaded`] is the master for sound: the host's real-time thread sends out each block and
-//! plays earlier answers. Its [`attendant`] attaches workers and receives the damage. [`windowed`]
+//! [`offloaded`] is the master for audio: the host's real-time thread sends each block and plays
+//! earlier answers. Its [`attendant`] attaches workers and receives the damage ledger. [`windowed`]
 //! is the master for any other data. [`working`] is a worker's thread. None of them opens a link.
 
 pub mod attendant;

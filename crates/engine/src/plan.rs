@@ -1,4 +1,4 @@
-//! Plans: everything about sending or receiving that is settled before a run.
+//! Plans: all settings of a run, fixed before it starts.
 
 pub mod address;
 pub mod beside;
@@ -45,7 +45,8 @@ tautline_dsp::named_enum! {
     /// Thread that makes the system calls.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum LinkKind {
-        /// Threaded if the packets of one period have to be spaced ([`is_spaced`]), else direct.
+        /// A wire thread if the packets of one period must be spaced ([`is_spaced`]), otherwise the
+        /// device's thread.
         #[default]
         Auto = "auto",
         /// The device's thread.
@@ -56,7 +57,7 @@ tautline_dsp::named_enum! {
 }
 
 impl LinkKind {
-    /// Returns whether a wire thread spaces such packets at this period, if no queue has launch
+    /// Returns whether a wire thread spaces such packets at this period if no queue has launch
     /// times.
     pub fn spaces(self, format: &StreamFormat, period: Frames) -> bool {
         match self {
@@ -71,13 +72,13 @@ impl LinkKind {
 pub struct SentConfig {
     /// Destination address as given, for the report.
     pub address: String,
-    /// Options that the link was opened with, with the current destinations.
+    /// Options of the opened link, with the current destinations.
     pub outbound: Outbound,
     /// Which packets are measured.
     pub probes: Probes,
-    /// SRTP profile of the link, if it encrypts; for the report.
+    /// SRTP profile of the link if it encrypts, for the report.
     pub sealed: Option<&'static str>,
-    /// Pacing mode, if one was requested; for the report.
+    /// Chosen pacing, if any, for the report.
     pub pacing: Option<Paced>,
 }
 
@@ -89,13 +90,12 @@ pub struct SendPlan {
     pub reports_to: Vec<Endpoint>,
     /// Link that sends the packets.
     pub link: Box<dyn Link>,
-    /// Channel for reports. Without it receivers neither report nor learn the sender's clock.
+    /// Channel for reports. Without it, receivers neither report nor know the sender's clock.
     pub control: Option<Box<dyn Control>>,
     /// Settings of the send policy. The engine sets those that follow from the link, pacing and
     /// encoders.
     pub policy: SendPolicyConfig,
-    /// Encoders for compressed formats: the stream's own, if it has one, and those it may be
-    /// changed to.
+    /// Encoders for compressed formats: that of the stream, and those that it can change to.
     pub encoders: Vec<Box<dyn Encode>>,
     /// Gain before packetizing.
     pub gain: Gain,
@@ -103,8 +103,8 @@ pub struct SendPlan {
     pub map: ChannelMap,
     /// Path of the ledger of measured packets.
     pub ledger: Option<PathBuf>,
-    /// Claim of the destination address, if it was claimed. If it is lost, the stream moves to the
-    /// next claimed address.
+    /// Claim of the destination address, if it was claimed. If the claim is lost, the stream moves
+    /// to the next claimed address.
     pub claim: Option<Arc<ClaimedAddress>>,
 }
 
@@ -127,7 +127,7 @@ pub struct StreamPlan {
     pub senders: Option<NonZeroUsize>,
     /// Whether the link also receives the clock that is followed.
     pub carries_clock: bool,
-    /// SRTP profile of the link, if it decrypts; for the report.
+    /// SRTP profile of the link if it decrypts, for the report.
     pub sealed: Option<&'static str>,
 }
 
@@ -152,19 +152,19 @@ impl StreamPlan {
         }
     }
 
-    /// Creates a jitter buffer with room for every latency that the policy may choose. Repairers
-    /// are lent to it later.
+    /// Creates a jitter buffer with room for every latency that the policy may choose. It has no
+    /// repairer yet.
     pub(crate) fn receiver(&self) -> JitterBuffer {
         receiver_with_room(self.receiver.clone(), self.policy.latency)
     }
 }
 
-/// Number of packets of `ptime` within `held`; at least the number of shortest packets in three
-/// beats, which can also arrive together.
+/// Returns the number of packets of `ptime` within `held`, but at least as many as the shortest
+/// packets of three beats, which can arrive together.
 pub(crate) fn packets_within(held: Span, ptime: Span) -> usize {
-    const LEAST: Span = Span::from_millis(60);
+    const MIN: Span = Span::from_millis(60);
     let within = |span: Span, ptime: Span| span.as_nanos() / ptime.as_nanos().max(1);
-    within(held, ptime).max(within(LEAST, PTIME_RANGE.0)).unsigned_abs() as usize
+    within(held, ptime).max(within(MIN, PTIME_RANGE.0)).unsigned_abs() as usize
 }
 
 /// Plan of a clock to follow, received as a CRF stream.
@@ -175,7 +175,7 @@ pub struct ClockPlan {
     pub link: Box<dyn Link>,
     /// Encapsulation of its packets.
     pub encapsulation: Encapsulation,
-    /// The only stream to follow; `None` for the first one received.
+    /// The only stream to follow; `None` for the first that is received.
     pub stream: Option<StreamId>,
 }
 
@@ -193,19 +193,19 @@ pub struct RecvPlan {
     pub map: ChannelMap,
     /// Device settings.
     pub device: Settings,
-    /// Ends the run when every sender has said goodbye or was silent for three seconds, and all is
-    /// played.
+    /// Ends the run when all senders have sent a goodbye or been silent for three seconds, and all
+    /// frames are played.
     pub exit_on_bye: bool,
     /// Which packets are measured.
     pub probes: Probes,
     /// Path of the ledger of measured packets.
     pub ledger: Option<PathBuf>,
-    /// Path for labels: each glitch, its cause, and its position in the recording of a `file:`
+    /// Path of the label file: cause and position of each glitch in the recording of a `file:`
     /// device.
     pub labels: Option<PathBuf>,
 }
 
-/// Random bytes from the kernel, for identities that must not collide (RFC 3550 §8.1).
+/// Returns random bytes from the kernel, for identities that must not collide (RFC 3550 §8.1).
 pub(crate) fn random() -> std::io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;

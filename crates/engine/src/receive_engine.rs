@@ -1,4 +1,4 @@
-//! Receives and plays: from links and control channels to one device, and its report.
+//! Receive engine: receives from links and control channels, plays on one device, and reports.
 
 mod change;
 mod followed;
@@ -49,8 +49,8 @@ use crate::receive_engine::shared::{SharedLinkEnd, share};
 use crate::receive_engine::stream::{Mix, ReceivedStream, connect};
 use crate::receive_engine::streams::ReceivedStreams;
 
-/// A receiver that is complete except for its device. A device that can listen takes
-/// [`RecvEngine::listener`] first.
+/// A receiver that is complete except for its device. Call [`RecvEngine::listener`] first if the
+/// device can listen to its own output.
 pub struct RecvEngine {
     streams: Vec<ReceivedStream>,
     shared: Vec<SharedLinkEnd>,
@@ -65,33 +65,34 @@ pub struct RecvEngine {
     observers: Observers,
 }
 
-/// Maximum frames of a block that is filled at once: more than any card's period.
+/// Maximum frames of a block that is filled at once; more than any card's period.
 const BLOCK: usize = 4096;
 
-/// Doubts about a plan that follows an announcement. They end once a sender was received for a
-/// second or a change was requested: a recording is not discarded.
+/// Doubts about a plan that follows an announcement. They end after a second with a sender, or when
+/// the user changes the run: its recording is never discarded.
 pub struct Doubt<'a> {
-    /// The announcement came before any packet, so its author may not be the sender.
+    /// Whether the announcement came before any packet, so that its author may not be the sender.
     pub hearsay: bool,
-    /// There was no announcement: the plan follows from the packets, which may have been silent.
+    /// Whether the plan follows from packets without an announcement. Silent packets do not prove a
+    /// format.
     pub proven: bool,
-    /// Returns whether an announced stream can be played here; otherwise the run goes on and
-    /// rejects it.
+    /// Returns whether an announced stream can be played here. If not, the run continues and
+    /// rejects the stream.
     pub playable: &'a dyn Fn(&Announcement) -> bool,
 }
 
-/// Outcome of a run with such doubts.
+/// Outcome of a run with [`Doubt`]s.
 pub enum Ran {
     /// The run ended as requested.
     Whole(Box<Report>),
-    /// The run ended early, because a different stream arrives.
+    /// The run ended early because a different stream arrived.
     Another(Box<Another>),
 }
 
-/// Start of the next run.
+/// Start of the next run, for a different stream.
 pub struct Another {
-    /// Announcement of the stream that arrives; `None` if its format is not the expected one or its
-    /// packets are unreadable.
+    /// Announcement of the stream that arrived. `None` if its packets have an unexpected format or
+    /// are unreadable.
     pub announcement: Option<Announcement>,
     /// Change requests of the ended run.
     pub requests: Option<Requests<RecvChange>>,
@@ -170,7 +171,7 @@ impl RecvEngine {
             ledger,
             labels: plan.labels,
             hearing,
-            // Without measurements no card has to listen.
+            // Without measurements the card does not have to listen.
             ear: (probes != Probes::Off).then_some(ear),
             observers: Observers::none(),
         })
@@ -192,7 +193,7 @@ impl RecvEngine {
         self.ear.take().map(|ear| Box::new(ear) as Box<dyn Listener>)
     }
 
-    /// Stops the measurement if no card listens: packets to find would only pile up.
+    /// Stops the measurement if no card listens, because the packets to find would accumulate.
     fn stop_listening_to_the_deaf(&mut self) {
         self.ear = None;
         if !self.hearing.is_deaf() {
@@ -204,7 +205,7 @@ impl RecvEngine {
         }
     }
 
-    /// Runs until stopped, then returns the report.
+    /// Runs until stopped and returns the report.
     pub fn run(
         self,
         device: Box<dyn Device>,
@@ -215,7 +216,7 @@ impl RecvEngine {
         self.run_until(device, options, stop, progress, |_| None).map(|(report, _)| report)
     }
 
-    /// Runs a plan that follows an announcement: ends early if a different stream arrives.
+    /// Runs a plan that follows an announcement. Ends early if a different stream arrives.
     pub fn run_as_announced(
         self,
         device: Box<dyn Device>,
@@ -290,7 +291,7 @@ impl RecvEngine {
         drop(process);
         all.turn();
         if another.is_none() {
-            // A run that ended before the first beat reports no other progress.
+            // If the run ended before the first beat, no progress was reported yet.
             progress(&all.progress());
         }
         let another = another.map(|announcement| {
@@ -301,7 +302,8 @@ impl RecvEngine {
     }
 }
 
-/// Maximum packets of one stream per period: the shortest ones, doubled for a skip.
+/// Returns the maximum number of packets of one stream per period: of the shortest duration, and
+/// twice as many after a skip.
 fn passages_of(device: &Settings) -> usize {
     let shortest = device.rate.frames_within(PTIME_RANGE.0).count().max(1);
     2 * (device.period.count() / shortest + 64).unsigned_abs() as usize

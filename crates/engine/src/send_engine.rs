@@ -1,5 +1,5 @@
-//! Captures and sends: from one device to one stream with any number of destinations, and its
-//! report.
+//! Send engine: captures from one device, sends one stream to any number of destinations, and
+//! reports.
 
 mod change;
 mod claim;
@@ -43,7 +43,8 @@ use crate::send_engine::transmitter::{Transmitter, TxStatus};
 
 pub use crate::send_engine::stream::LostHook;
 
-/// Capacity for transmit stamps on the way to the ordinary thread: half a second of class A.
+/// Capacity for transmit timestamps on their way to the ordinary thread: half a second of class A
+/// packets.
 const STAMPS: usize = 4096;
 
 /// A sender that is ready to run.
@@ -60,7 +61,7 @@ impl SendEngine {
     /// Creates a sender and allocates all that the run needs.
     pub fn new(plan: SendPlan) -> Result<Self, RunError> {
         let wall = if plan.policy.form.presents() { WallClock::tai() } else { WallClock::frozen() };
-        // A quarter of a second of the shortest packets: a dozen times as many as leave in one
+        // A quarter of a second of the shortest packets: about twelve times as many as leave in one
         // beat.
         let (teller, told) = telling(2048);
         let measures = plan.stream.probes != Probes::Off;
@@ -104,7 +105,7 @@ impl SendEngine {
             clock: None,
             told: LocalTime::ZERO,
         };
-        // The user can still request the longest packets.
+        // The user can still request the longest packets during the run.
         let packing_age = config.format.packing_age(device.period);
         let drain =
             if plan.stream.outbound.ringed { packing_age.max(PTIME_RANGE.1) } else { Span::ZERO };
@@ -126,7 +127,7 @@ impl SendEngine {
             commands,
             departures: told.departures,
             news: LinkNews::of(told.events),
-            unlaunched: Vec::new(),
+            dropped_by_queue: Vec::new(),
             departed: None,
             left: 0,
             stamps,
@@ -158,7 +159,7 @@ impl SendEngine {
         self.stream.on_lost = Some(hook);
     }
 
-    /// Applies the changes that `requests` brings while it runs.
+    /// Applies the changes that arrive through `requests` during the run.
     pub fn listen(&mut self, requests: Requests<SendChange>) {
         self.requests = Some(requests);
     }
@@ -176,14 +177,14 @@ impl SendEngine {
         stream.last.clock = device.clock();
         stream.note(&mut watch);
         let prelude = now() + PRELUDE;
-        // Sends the first report before any wait, because receivers answer it.
+        // Receivers answer the first report, so it is sent before any wait.
         stream.turn(&mut watch);
         while now() < prelude && !stop.is_requested() {
             wait_for(&stream.conversation, prelude);
             stream.turn(&mut watch);
         }
         let running = Running::start(device, Box::new(transmitter), options.scheduler, stop)?;
-        // The run begins here, as starting the thread can take long.
+        // The run begins here, because starting the thread can take long.
         watch.start(options);
         machine::note_priority(&mut watch.refused, &running.granted);
         let scheduler = running.granted.effective().to_string();
@@ -198,14 +199,14 @@ impl SendEngine {
         }
         let ended = now();
         let process = running.end()?;
-        // Let the wire thread send its remaining packets before the link is dropped.
+        // The wire thread sends its remaining packets before the link is dropped.
         sleep_until(now() + drain + drain);
         stream.turn(&mut watch);
-        // Pushes its final status; the ring has room now.
+        // The process pushes its final status here; the ring has room now.
         drop(process);
         stream.turn(&mut watch);
         stream.finish(&mut watch);
-        // A run that ended before the first beat reports no other progress.
+        // If the run ended before the first beat, no progress was reported yet.
         progress(&stream.progress(&watch));
         stream.conversation.leave();
         stream.note_refusals(&mut watch);
@@ -213,14 +214,14 @@ impl SendEngine {
         let unwritten: Vec<_> = stream.ledger.and_then(LedgerFile::finish).into_iter().collect();
         unwritten.iter().for_each(|flaw| watch.note(&Note::Unwritten(flaw)));
         Ok(Report {
-            schema: 1,
+            schema: 2,
             role: "send".into(),
-            began_ns: watch.began.as_nanos(),
+            started_ns: watch.began.as_nanos(),
             duration_ns: (ended - watch.began).as_nanos(),
             streams: vec![report],
             clock: None,
             host: machine::host(scheduler, watch.stall_monitor.log().total(), watch.refused),
-            unwritten,
+            incomplete_files: unwritten,
             notes: watch.notes,
         })
     }

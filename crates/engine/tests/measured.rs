@@ -1,4 +1,4 @@
-//! Tests that the measured latency is that of the sound, whatever the ledger says.
+//! Tests that the measured latency is that of the sound, whatever the ledger reports.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its road has failed")]
 
 mod common;
@@ -16,7 +16,7 @@ use tautline_proto::units::Rate;
 use tautline_report::{LatencyReport, Report, StreamReport};
 use tautline_trial::{Window, each, mostly, shared, steady, timed};
 
-/// An error unknown to the ledger.
+/// An error that the ledger does not know.
 const PLANTED: Span = Span::from_millis(1);
 const PLANTED_FRAMES: usize = 48;
 
@@ -68,30 +68,29 @@ fn assert_measured(report: &Report, off: Span) {
 }
 
 fn assert_stream_measured(stream: &StreamReport, off: Span) {
-    let LatencyReport { configured_ns, measured, measured_from, basis, .. } = &stream.latency;
-    let LatencyReport { uncertainty_ns, uncertainty_max_ns, books_error, by, .. } = &stream.latency;
-    assert_eq!(by.as_ref(), Some(measured_from));
+    let LatencyReport { configured_ns, measured, method, basis, .. } = &stream.latency;
+    let LatencyReport { uncertainty_ns, uncertainty_max_ns, trace_error, .. } = &stream.latency;
     assert!(uncertainty_ns <= uncertainty_max_ns);
     let told = format!("{stream:#?}");
-    assert_eq!((&**measured_from, &**basis), ("sound", "clock"), "{told}");
+    assert_eq!((method.as_deref(), &**basis), (Some("sound"), "clock"), "{told}");
     let uncertainty = uncertainty_ns.unwrap();
     let error = measured.p50_ns.unwrap() - configured_ns.unwrap() - off.as_nanos();
     assert!(error.abs() <= frame() + uncertainty, "{error} ns off: {told}");
-    let reckoned = books_error.p50_ns.unwrap() - off.as_nanos();
-    assert!(reckoned.abs() <= frame(), "what is reckoned is {reckoned} ns off: {told}");
+    let reckoned = trace_error.p50_ns.unwrap() - off.as_nanos();
+    assert!(reckoned.abs() <= frame(), "the computed latency is {reckoned} ns off: {told}");
     assert_found(stream);
 }
 
-/// Asserts that at least half of the packets were found in the sound, of those not hidden by an
-/// underrun. A card with a buffer of 2 ms underruns whenever the host takes a core for a
-/// millisecond; at 45 times a second that hid half of them.
+/// Asserts that at least half of the packets that no underrun hides were found in the sound. A card
+/// with a buffer of 2 ms underruns whenever the host takes a core for a millisecond; at 45 times a
+/// second that hid half of them.
 fn assert_found(stream: &StreamReport) {
-    /// The search uses windows of 1024 frames, every 128 frames: an underrun hides this many
-    /// packets of 1 ms.
+    /// Number of packets of 1 ms that an underrun hides: the search uses windows of 1024 frames,
+    /// every 128 frames.
     const HIDDEN_BY_UNDERRUN: u64 = (1024 + 128) / 48;
-    let LatencyReport { measured, not_found, .. } = &stream.latency;
+    let LatencyReport { measured, not_measured: not_found, .. } = &stream.latency;
     let (found, counters) = (measured.count, &stream.counters);
-    let hidden = not_found.unlike.min(counters.xruns * HIDDEN_BY_UNDERRUN);
+    let hidden = not_found.no_match.min(counters.xruns * HIDDEN_BY_UNDERRUN);
     assert!(
         found > 100 && found * 2 > counters.received - hidden,
         "{found} of {} were found, {hidden} of the rest hidden by underruns: {not_found:?} {counters:?}",
@@ -100,7 +99,7 @@ fn assert_found(stream: &StreamReport) {
 }
 
 fn assert_each_is_told(stream: &StreamReport) {
-    let LatencyReport { measured, not_found, .. } = &stream.latency;
+    let LatencyReport { measured, not_measured: not_found, .. } = &stream.latency;
     let beside: u64 = not_found.each().map(|(_, count)| count).iter().sum();
     let came = stream.counters.received + stream.counters.lost;
     assert_eq!(measured.count + beside, came - stream.counters.duplicate, "{stream:#?}");
@@ -112,7 +111,7 @@ struct Line {
 }
 
 impl Line {
-    /// From capture to the DAC, or to the write if a stalled host delayed that.
+    /// Returns the time from capture to the DAC, or to the write if a stalled host delayed that.
     fn lasts(&self) -> Window {
         let instants: Vec<_> = self.instants.iter().copied().map(LocalTime::from_nanos).collect();
         Window::around(&instants)
@@ -135,8 +134,7 @@ fn lines(ledger: &PathBuf) -> Vec<Line> {
     lines.map(line).collect()
 }
 
-/// Asserts that the stages add up to the measured latency, so that the last one, half of the time,
-/// is `off` from the ledger.
+/// Asserts that the median of the last stage, which ends at the DAC, is `off` from the ledger's.
 fn assert_stages(lines: &[Line], report: &Report, off: Span) {
     let mut promised: Vec<i64> = lines
         .iter()
@@ -152,7 +150,7 @@ fn assert_stages(lines: &[Line], report: &Report, off: Span) {
 }
 
 /// Asserts that no packet's stage is negative by more than the clocks' uncertainty, that the stages
-/// add up to the ledger's latency, and that the packet was heard `off` from that.
+/// add up to the ledger's latency, and that the packet was found `off` from that.
 fn assert_packets(ledger: &PathBuf, report: &Report, off: Span) {
     let uncertainty = report.streams[0].latency.uncertainty_ns.unwrap();
     let lines = lines(ledger);
@@ -160,7 +158,7 @@ fn assert_packets(ledger: &PathBuf, report: &Report, off: Span) {
     let whole: Vec<_> = lines.iter().filter(|line| line.instants.len() == 9).collect();
     each(whole.iter().map(|line| (line.lasts(), line)), |Line { instants, measured }| {
         let stages: Vec<i64> = instants.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        // A stalled host can write a block after its time: then the last stage is negative.
+        // A stalled host can write a block after its time. Then the last stage is negative.
         assert!(stages[..7].iter().all(|stage| *stage >= -2 * uncertainty), "{stages:?}");
         let total: i64 = stages.iter().sum();
         let configured = report.streams[0].latency.configured_ns.unwrap();
@@ -172,7 +170,7 @@ fn assert_packets(ledger: &PathBuf, report: &Report, off: Span) {
         }
     });
     let heard = whole.iter().filter(|line| line.measured.is_some()).count();
-    mostly(|| assert!(heard * 2 > lines.len(), "{heard} of {} packets were heard", lines.len()));
+    mostly(|| assert!(heard * 2 > lines.len(), "{heard} of {} packets were found", lines.len()));
     assert_eq!(heard as u64, report.streams[0].latency.measured.count);
 }
 
@@ -197,12 +195,12 @@ impl Drop for Kept {
 
 const PERIOD: Span = Span::from_millis(10);
 
-/// Median latency of time marks from converter to converter, and the reported latency. `captures`
-/// captures the marks, and the receiver's card records them.
+/// Returns the median latency of time marks from converter to converter, and the reported latency.
+/// `captures` captures the marks, and the receiver's card records them.
 fn from_converter_to_converter(name: &str, captures: Between) -> (Span, LatencyReport) {
     let record = Kept::new(&format!("{name}.wav"));
     let road = Road {
-        // Long periods, so that a busy host plays marks of 10 ms whole.
+        // The periods are long, so that a busy host plays marks of 10 ms whole.
         period: 480,
         periods: 6,
         latency: Span::from_millis(100),
@@ -216,7 +214,7 @@ fn from_converter_to_converter(name: &str, captures: Between) -> (Span, LatencyR
     // A capturing card begins at the next kernel tick.
     let starts = [CardClock::start_at_tick(asked), heard];
     let delays = marks::delays(&record.0, starts.into());
-    assert!(delays.len() > 30, "{} marks were heard: {report:#?}", delays.len());
+    assert!(delays.len() > 30, "{} marks were found: {report:#?}", delays.len());
     (delays[delays.len() / 2], report.streams.remove(0).latency)
 }
 
@@ -229,7 +227,7 @@ fn from_converter_to_converter_sound_takes_the_latency_configured_and_as_long_as
         assert!(off.abs() <= unsure, "it took {took}: {told:#?}");
         let off = took.as_nanos() - told.measured.p50_ns.unwrap();
         assert!(off.abs() <= unsure, "it took {took}: {told:#?}");
-        assert_eq!(told.by.as_deref(), Some("sound"), "{told:#?}");
+        assert_eq!(told.method.as_deref(), Some("sound"), "{told:#?}");
     });
 }
 
@@ -250,7 +248,7 @@ fn every_packet_sent_is_received_and_every_one_received_is_counted() {
     let (report, senders) = Road::default().run(|process| process, |_| {});
     let (received, sent) = (&report.streams[0].counters, &senders[0].streams[0].counters);
     // A sender's card that loses more than 20 ms to a stall leaves one packet on probation.
-    assert_eq!(received.received + received.doubted, sent.sent, "{report:#?} {senders:#?}");
+    assert_eq!(received.received + received.on_probation, sent.sent, "{report:#?} {senders:#?}");
     assert!(sent.sent > 1_000, "{senders:#?}");
 }
 

@@ -62,10 +62,11 @@ fn held_for(streams: usize, ptime: Span) -> i64 {
 #[test]
 fn one_stream_more_asks_for_less_than_one_and_a_half_megabytes_at_20_ms() {
     for ptime in [Span::from_millis(1), Span::from_millis(5)] {
-        // Allocates the parts that all streams share, such as the resampler's kernel and repairers.
+        // This allocates the parts that all streams share, such as the resampler's kernel and
+        // repairers.
         held_for(1, ptime);
         let each = (held_for(12, ptime) - held_for(4, ptime)) / 8;
-        // Includes, per stream:
+        // This includes, per stream:
         // - up to three pending runs of sound, 1.2 kB each;
         // - formats and counters of possible codecs, 48 bytes; the displayed bit rate, 80;
         // - late packets in its reports, 112; the range of its latency, 24;

@@ -1,6 +1,6 @@
 //! Streams under adverse conditions: they continue, and no device's thread violates real-time
-//! rules. Built for the real-time sanitizer (`scripts/sanitize`), these tests abort at the first
-//! allocation, lock or blocking call there.
+//! rules. If they are built for the real-time sanitizer (`scripts/sanitize`), these tests abort at
+//! the first allocation, lock or blocking call there.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its road has failed")]
 
 mod common;
@@ -34,10 +34,10 @@ fn only_stream(report: &Report) -> &StreamReport {
     &report.streams[0]
 }
 
-/// Received packets of a stream. A card that loses more than 20 ms to a stall leaves one packet on
-/// probation.
+/// Returns the received packets of a stream. A card that loses more than 20 ms to a stall leaves
+/// one packet on probation.
 fn came(stream: &StreamReport) -> u64 {
-    stream.counters.received + stream.counters.doubted
+    stream.counters.received + stream.counters.on_probation
 }
 
 struct Through {
@@ -84,7 +84,7 @@ impl Process for Slow {
     }
 }
 
-/// A card that after a while reports later playout times than before.
+/// A card that, after a while, reports later playout times than before.
 struct Jump {
     process: Box<dyn Process>,
     periods: u32,
@@ -235,7 +235,7 @@ fn a_run_that_is_changed_in_every_way_goes_on() {
     assert_eq!(report.streams[0].latency.configured_ns, Some(100_000_000), "{report:#?}");
 }
 
-/// Whether the first stream has losses, and the address of the second.
+/// Whether the first stream has losses.
 static LACKS: AtomicBool = AtomicBool::new(false);
 static NEXT: OnceLock<SocketAddr> = OnceLock::new();
 
@@ -302,11 +302,11 @@ mod exclusive {
                     .and_then(|number| number.parse::<f64>().ok())
                     .unwrap_or_else(|| panic!("{note}"))
             };
-            // 2 ms in the card's buffer, minus the lateness of its thread (0.16 ms on a busy
-            // machine), and 30 ms after it.
+            // This is 2 ms in the card's buffer, minus the lateness of its thread (0.16 ms on a
+            // busy machine), and 30 ms after it.
             let takes = millis("the device here takes ");
             assert!((30.0..=32.1).contains(&takes), "{note}");
-            // 1 ms in packets and 1 ms for the path, in whole tenths.
+            // This is 1 ms in packets and 1 ms for the path, in whole tenths.
             let enough = millis("--latency ");
             assert!((takes + 1.9..=takes + 2.2).contains(&enough), "{note}");
         });
@@ -318,20 +318,23 @@ mod exclusive {
             steady(|| {
                 let (report, senders) = Road { probes, ..Road::default() }.run(as_it_is, |_| {});
                 let (heard, sent) = (only_stream(&report), only_stream(&senders[0]));
-                assert_eq!((&*heard.probes, &*sent.probes), (probes.name(), probes.name()));
+                assert_eq!((&*heard.sampling, &*sent.sampling), (probes.name(), probes.name()));
                 let (received, left) = (heard.counters.received, sent.counters.sent);
                 assert!(received > 1000 && left >= received, "{report:#?}");
-                // The number found in the sound also depends on the host: each stall of a
-                // millisecond hides its neighbourhood. The number searched does not.
+                // The number of searched packets does not depend on the host, but the number found
+                // does: each stall of a millisecond hides its neighbourhood.
                 let measured = |count: u64, of: u64| match probes {
                     Probes::All => count <= of && count > of / 4,
                     Probes::OneIn64 => count <= of.div_ceil(64) && count > of / 64 / 4,
                     Probes::Off => count == 0,
                 };
-                // Only played packets: late ones, and those without sound, were not.
-                let missed = heard.latency.not_found;
-                let played =
-                    received - missed.late - missed.unheard - missed.unplayed - missed.unbooked;
+                // Late packets and those without sound were not played.
+                let missed = heard.latency.not_measured;
+                let played = received
+                    - missed.late
+                    - missed.underrun_discarded
+                    - missed.not_played
+                    - missed.trace_overflow;
                 let unprobed = match probes {
                     Probes::All => 0,
                     Probes::OneIn64 => played - played.div_ceil(64),
@@ -339,15 +342,16 @@ mod exclusive {
                 };
                 let latency = &heard.latency;
                 assert!(measured(latency.measured.count, received), "{latency:#?}");
-                let not_found: u64 = latency.not_found.each().iter().map(|(_, count)| count).sum();
+                let not_found: u64 =
+                    latency.not_measured.each().iter().map(|(_, count)| count).sum();
                 assert_eq!(latency.measured.count + not_found, received, "{latency:#?}");
-                assert_eq!(latency.not_found.unprobed, unprobed, "{latency:#?}");
+                assert_eq!(latency.not_measured.not_sampled, unprobed, "{latency:#?}");
                 let off = probes == Probes::Off;
-                assert_eq!(latency.by.as_deref(), (!off).then_some("sound"));
+                assert_eq!(latency.method.as_deref(), (!off).then_some("sound"));
                 assert_eq!(latency.measured.p50_ns.is_none(), off);
                 assert_eq!(latency.uncertainty_ns.is_none(), off);
                 // The advised latency uses all arrivals.
-                assert!(latency.advised_ns.is_some());
+                assert!(latency.recommended_ns.is_some());
                 for (stream, of) in [(heard, received), (sent, left)] {
                     assert_eq!(stream.stages.is_empty(), off, "{stream:#?}");
                     let counts = stream.stages.iter().map(|stage| stage.summary.count);
@@ -447,7 +451,7 @@ mod exclusive {
             };
             let (report, _) = road.run(as_it_is, |_| {});
             let stream = only_stream(&report);
-            assert_eq!(stream.latency.measured_from, "sound");
+            assert_eq!(stream.latency.method.as_deref(), Some("sound"));
             assert!(stream.latency.measured.count > 700, "{report:#?}");
         });
     }

@@ -1,4 +1,4 @@
-use tautline_api::call::{LineBuffer, MOST_LINE, read, written};
+use tautline_api::call::{LineBuffer, MAX_LINE, read, written};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, ConnectionId};
@@ -142,14 +142,14 @@ pub fn call(bytes: &[u8]) {
     let mut messages = Vec::new();
     let mut lines = LineBuffer::default();
     let taken = lines.take(bytes, |line| {
-        assert!(line.len() <= MOST_LINE);
+        assert!(line.len() <= MAX_LINE);
         if let Ok(message) = read(line) {
             let again = written(&message);
             assert_eq!(read(&again[..again.len() - 1]), Ok(message.clone()));
             messages.push(message);
         }
     });
-    assert!(taken.is_ok() || bytes.len() > MOST_LINE);
+    assert!(taken.is_ok() || bytes.len() > MAX_LINE);
     let start = LocalTime::ZERO + Span::from_secs(1);
     let here = offer(SampleFormat::L24.into());
     let held = bytes.len() % 2 == 1;

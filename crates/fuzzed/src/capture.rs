@@ -14,7 +14,7 @@ pub fn capture(bytes: &[u8]) {
             // A ledger line has at least six bytes, a captured frame far more.
             let count = row.measured.as_ref().map_or(0, |measured| measured.count as usize);
             assert!(count <= bytes.len() / 6, "{}: {count} of {} bytes", row.name, bytes.len());
-            assert!(row.void.is_none() || row.measured.is_none());
+            assert!(row.invalid.is_none() || row.measured.is_none());
         }
         assert!(!report.to_string().is_empty() && report.to_json().is_ok());
     }

@@ -30,13 +30,13 @@ pub fn codec(bytes: &[u8]) {
         payload_type: 100,
     };
     let Some(mut decoder) = decoder(coder, format.shape()) else { return };
-    let mut out = vec![0.0; channels.samples_in(Opus::MOST_FRAMES)];
+    let mut out = vec![0.0; channels.samples_in(Opus::MAX_FRAMES)];
     let mut rest = rest;
     while let Some((&[high, low], after)) = rest.split_first_chunk() {
         let len = usize::from(u16::from_be_bytes([high & 0x07, low])).min(after.len());
         let (payload, next) = after.split_at(len);
         rest = next;
-        let Some(frames) = coder.frames(payload).filter(|frames| *frames <= Opus::MOST_FRAMES)
+        let Some(frames) = coder.frames(payload).filter(|frames| *frames <= Opus::MAX_FRAMES)
         else {
             decoder.reset();
             continue;

@@ -15,7 +15,7 @@ pub fn firewall(bytes: &[u8]) {
 
 /// Returns whether `taut doctor` finds the firewall open.
 fn is_open(text: &str, rules: fn(String) -> Rules) -> bool {
-    judge(&rules(text.to_owned()), USUAL).verdict == Verdict::Fine
+    judge(&rules(text.to_owned()), USUAL).verdict == Verdict::Passed
 }
 
 fn opened_nft(text: &str) -> String {

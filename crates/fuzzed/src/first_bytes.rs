@@ -1,5 +1,5 @@
 use tautline_api::call::{CallKeys, MediaTicket, PROBE_BYTES, PathProbes, ProbeWay};
-use tautline_io::programs::buffer::MOST_SAMPLES;
+use tautline_io::programs::buffer::MAX_SAMPLES;
 use tautline_io::programs::greeting::Greeting;
 use tautline_proto::call::CallId;
 use tautline_proto::device::Settings;
@@ -55,7 +55,7 @@ fn greeting(bytes: &[u8]) {
         assert!(rate.hertz() > 0 && channels.count() > 0 && period.count() > 0 && periods > 0);
         assert!(period.as_len().checked_mul(4).is_some_and(|four| four <= frames));
         let samples = frames.checked_mul(channels.count());
-        assert!(samples.is_some_and(|samples| samples <= MOST_SAMPLES));
+        assert!(samples.is_some_and(|samples| samples <= MAX_SAMPLES));
     }
 }
 

@@ -67,7 +67,7 @@ impl World {
             outputs: 1,
             rate: 8000,
             delay: 1000,
-            most_frames: MAX_FRAMES,
+            max_frames: MAX_FRAMES,
             stand_in,
         };
         let mut world = Self {

@@ -1,9 +1,9 @@
-use tautline_proto::wire::ptp::{MOST_BYTES, PtpAnswers, answer};
+use tautline_proto::wire::ptp::{MAX_BYTES, PtpAnswers, answer};
 
 /// Parses the bytes as the answer of a PTP daemon; a parsed answer survives a round trip.
 pub fn ptp(datagram: &[u8]) {
     let Some(parsed) = answer(datagram) else { return };
-    let mut room = [0; MOST_BYTES];
+    let mut room = [0; MAX_BYTES];
     let bytes = parsed.write(&mut room);
     assert_eq!(answer(&room[..bytes]), Some(parsed));
     let mut answers = PtpAnswers::default();

@@ -31,7 +31,7 @@ pub struct OverloadError {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CoreAdmission {
     cores: usize,
-    most_share: f64,
+    max_share: f64,
     streams: BTreeMap<u32, CorePromise>,
 }
 
@@ -50,15 +50,15 @@ impl Demand {
 }
 
 impl CoreAdmission {
-    pub fn new(cores: usize, most_share: f64) -> Self {
-        Self { cores: cores.max(1), most_share, streams: BTreeMap::new() }
+    pub fn new(cores: usize, max_share: f64) -> Self {
+        Self { cores: cores.max(1), max_share, streams: BTreeMap::new() }
     }
 
     pub fn admit(&mut self, stream: u32, demand: &Demand) -> Result<f64, OverloadError> {
         let used = self.used();
         let least = used.iter().enumerate().min_by(|one, other| one.1.total_cmp(other.1));
         let (core, used) = least.map_or((0, 0.0), |(core, used)| (core, *used));
-        let (share, left) = (demand.share(), (self.most_share - used).max(0.0));
+        let (share, left) = (demand.share(), (self.max_share - used).max(0.0));
         if share > left {
             return Err(OverloadError {
                 run: of_run(demand.cost, demand.frames) / 1000.0,
@@ -76,7 +76,7 @@ impl CoreAdmission {
     pub fn making_room(&self, share: f64, among: &[u32]) -> Option<Vec<u32>> {
         let used = self.used();
         let of_core = |(core, used): (usize, &f64)| {
-            let (mut left, mut ended) = (self.most_share - used, Vec::new());
+            let (mut left, mut ended) = (self.max_share - used, Vec::new());
             for stream in among {
                 if share <= left {
                     break;
@@ -87,7 +87,7 @@ impl CoreAdmission {
                 }
             }
             // Repeated subtraction is inexact.
-            (share <= left.min(self.most_share)).then_some(ended)
+            (share <= left.min(self.max_share)).then_some(ended)
         };
         used.iter().enumerate().filter_map(of_core).min_by_key(Vec::len)
     }
@@ -108,8 +108,8 @@ impl CoreAdmission {
         used
     }
 
-    pub const fn most_share(&self) -> f64 {
-        self.most_share
+    pub const fn max_share(&self) -> f64 {
+        self.max_share
     }
 }
 

@@ -13,7 +13,7 @@ pub use file::{ChainDefinition, ChainFile, ChainFileError, ChainKind};
 pub use node::{ChainNode, NodeError};
 pub use outline::{MisfitError, Outline};
 
-pub const MOST_INSTANCES: usize = 256;
+pub const MAX_INSTANCES: usize = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -10,9 +10,9 @@ use tautline_proto::time::Span;
 use crate::chain::ChainNode;
 
 const RUNS: usize = 24;
-const MOST: Span = Span::from_millis(150);
+const MAX: Span = Span::from_millis(150);
 /// Part of it for each length; a long run leaves less time for the others.
-const MOST_EACH: Span = Span::from_millis(30);
+const MAX_EACH: Span = Span::from_millis(30);
 /// Maximum run length measured, for all streams of the plugin at this rate: short runs alone do not
 /// determine a line.
 pub const MEASURED_FRAMES: usize = 1024;
@@ -39,7 +39,7 @@ pub fn measure(node: &mut ChainNode) -> PluginCost {
         // Excludes work done only on the first run.
         node.run(frames);
         let mut times = Vec::with_capacity(RUNS);
-        while times.len() < RUNS && (times.is_empty() || thread_time() - each < MOST_EACH) {
+        while times.len() < RUNS && (times.is_empty() || thread_time() - each < MAX_EACH) {
             let before = thread_time();
             node.run(frames);
             times.push((thread_time() - before).as_nanos());
@@ -49,7 +49,7 @@ pub fn measure(node: &mut ChainNode) -> PluginCost {
         measured.push((frames as f64, counts as f64));
         // At least two lengths, even of a slow plugin: a single one would put the whole cost into A
         // and nothing into B.
-        if measured.len() > 1 && thread_time() - begun >= MOST {
+        if measured.len() > 1 && thread_time() - begun >= MAX {
             break;
         }
     }

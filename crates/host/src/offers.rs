@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
-use tautline_api::v1::{MOST_PLUGINS, Plugin, PluginPort};
+use tautline_api::v1::{MAX_PLUGINS, Plugin, PluginPort};
 
 use crate::chain::{ChainFile, ChainFileError, Outline, Recipe};
 use crate::ladspa::description::{PluginDescription, PortDescription, shown};
@@ -77,10 +77,8 @@ impl PluginOffers {
             Ok(()) if self.offers.iter().any(|before| before.plugin.id == *id) => {
                 format!("another file has a plugin `{id}` too; rename one of the files")
             }
-            Ok(()) if self.offers.len() >= MOST_PLUGINS => {
-                format!(
-                    "a worker offers {MOST_PLUGINS} plugins at most; put fewer into LADSPA_PATH"
-                )
+            Ok(()) if self.offers.len() >= MAX_PLUGINS => {
+                format!("a worker offers {MAX_PLUGINS} plugins at most; put fewer into LADSPA_PATH")
             }
             Ok(()) => return self.offers.push(offered),
         };

@@ -21,7 +21,7 @@ pub(crate) struct Plan {
     pub(crate) pipeline: PlannedPipeline,
     pub(crate) scheduler: String,
     pub(crate) measure: bool,
-    pub(crate) patience_ms: u64,
+    pub(crate) timeout_ms: u64,
 }
 
 impl Plan {
@@ -53,7 +53,7 @@ impl PortCounts {
             outputs,
             controls_in: controls,
             controls_out: told,
-            most_frames: request.most_frames,
+            max_frames: request.max_frames,
             onward: onward as usize,
             earlier: earlier as usize,
         }

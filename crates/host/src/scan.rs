@@ -15,7 +15,7 @@ use crate::ladspa::description::PluginDescription;
 use crate::process::{ChildProcess, ChildProgram, ChildSaid, SCAN, Starting, words_of};
 
 /// Timeout for a library's answer. The slowest in Debian take some milliseconds.
-pub const PATIENCE: Span = Span::from_secs(5);
+pub const TIMEOUT: Span = Span::from_secs(5);
 const AT_ONCE: usize = 4;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +66,7 @@ fn usual() -> Vec<PathBuf> {
 /// tautline's own library of workers' plugins (`tautline.so`), which must not be offered again.
 const OURS: &str = "tautline";
 
-pub fn scan(program: &ChildProgram, folders: &[PathBuf], patience: Span) -> Scan {
+pub fn scan(program: &ChildProgram, folders: &[PathBuf], timeout: Span) -> Scan {
     let files = Mutex::new(libraries(folders));
     let found = Mutex::new(Scan::default());
     let ask_all = || {
@@ -78,7 +78,7 @@ pub fn scan(program: &ChildProgram, folders: &[PathBuf], patience: Span) -> Scan
                 OURS => {
                     Err("it shows plugins of other workers, which are asked themselves".to_owned())
                 }
-                _ => ask(program, &path, patience),
+                _ => ask(program, &path, timeout),
             };
             let hash = hash_of(&path);
             let mut found = found.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -157,7 +157,7 @@ pub(crate) struct AskedLibrary {
 pub(crate) fn ask(
     program: &ChildProgram,
     path: &Path,
-    patience: Span,
+    timeout: Span,
 ) -> Result<AskedLibrary, String> {
     let folders = program.readable().iter().map(|folder| folder.as_os_str().to_owned());
     let words = [SCAN.into(), path.as_os_str().to_owned()].into_iter().chain(folders).collect();
@@ -165,7 +165,7 @@ pub(crate) fn ask(
     let mut child = ChildProcess::start(program, &starting).map_err(|error| {
         format!("starting a process for it: {error}; free some memory or processes")
     })?;
-    let until = now() + patience;
+    let until = now() + timeout;
     match child.line(until, None) {
         ChildSaid::Line(line) => match serde_json::from_str(&line) {
             Ok(LibraryAnswer::Library(asked)) => Ok(asked),
@@ -175,7 +175,7 @@ pub(crate) fn ask(
             }
         },
         ChildSaid::Late => Err(format!(
-            "loading it does not come to an end, within {patience}; leave it out of LADSPA_PATH"
+            "loading it does not come to an end, within {timeout}; leave it out of LADSPA_PATH"
         )),
         ChildSaid::Nothing => {
             // A crashed child has ended by now; a silent one is killed.

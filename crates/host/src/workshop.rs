@@ -33,9 +33,9 @@ use crate::plan::{Plan, PlannedPipeline};
 use crate::process::{ChildProcess, ChildProgram};
 
 /// The rest is for datagram processing in the kernel, and for runs longer than measured.
-pub const MOST_SHARE: f64 = 0.8;
+pub const MAX_SHARE: f64 = 0.8;
 /// A longer run counts as hung: no audio period is as long.
-pub const PATIENCE: Span = Span::from_secs(1);
+pub const TIMEOUT: Span = Span::from_secs(1);
 
 /// A stream silent for this long can be ended to make room for another: its master may be gone.
 pub const SILENCE: Span = Span::from_secs(60);
@@ -46,9 +46,9 @@ pub struct WorkshopOptions {
     pub name: String,
     pub bind: IpAddr,
     pub scheduler: Scheduler,
-    pub most_streams: usize,
-    pub most_share: f64,
-    pub patience: Span,
+    pub max_streams: usize,
+    pub max_share: f64,
+    pub timeout: Span,
     pub silence: Span,
     pub cleartext: bool,
     /// File of measured costs; without it each start of a worker measures again.
@@ -106,7 +106,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl PluginWorkshop {
     pub fn new(options: WorkshopOptions, offers: PluginOffers) -> Self {
-        let admission = CoreAdmission::new(usable_cores().len(), options.most_share);
+        let admission = CoreAdmission::new(usable_cores().len(), options.max_share);
         // A random first id, so that a restarted worker does not reuse earlier ids.
         let mut first = [0; 4];
         let _ = SystemRandom::new().fill(&mut first);
@@ -141,7 +141,7 @@ impl PluginWorkshop {
     }
 
     fn take_place(&self) -> Result<WorkPlace, NotOpened> {
-        let most = self.options.most_streams;
+        let most = self.options.max_streams;
         let taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
             (taken < most).then_some(taken + 1)
         });
@@ -311,7 +311,7 @@ impl PluginWorkshop {
             pipeline,
             scheduler: self.options.scheduler.to_string(),
             measure: promised.is_none(),
-            patience_ms: (self.options.patience.as_nanos() / 1_000_000).max(1) as u64,
+            timeout_ms: (self.options.timeout.as_nanos() / 1_000_000).max(1) as u64,
         };
         let setting = StreamSetting {
             program: self.options.program.clone(),
@@ -358,9 +358,9 @@ impl Workshop for PluginWorkshop {
         Capacity {
             cores: used_share.len() as u32,
             used_share,
-            most_share: admission.most_share(),
+            max_share: admission.max_share(),
             streams: locked(&self.streams).len() as u32,
-            most_streams: self.options.most_streams as u32,
+            max_streams: self.options.max_streams as u32,
         }
     }
 
@@ -426,14 +426,14 @@ type TellWork = Arc<dyn Fn(&WorkNews) + Send + Sync>;
 
 /// Maximum time until a process accepts blocks: some plugins read samples or compute tables.
 const BEGINNING: Span = Span::from_secs(10);
-const MOST_IN_A_ROW: u32 = 20;
+const MAX_IN_A_ROW: u32 = 20;
 /// Delay before the second failed process in a row is replaced; it doubles up to the maximum.
 const FIRST_WAIT: Span = Span::from_millis(50);
 const LONGEST_WAIT: Span = Span::from_secs(5);
 const LOOK: Span = Span::from_millis(100);
 /// Number of looks, about one second, at which a process found stopped is killed. Counts looks
 /// instead of time, as this process may be stopped too.
-const MOST_STOPPED: u32 = 10;
+const MAX_STOPPED: u32 = 10;
 
 fn pause(in_a_row: u32) -> Span {
     match in_a_row {
@@ -466,7 +466,7 @@ impl StopLooks {
         }
         self.next = now + LOOK;
         self.stopped = if child.is_stopped() { self.stopped + 1 } else { 0 };
-        Some(self.stopped >= MOST_STOPPED)
+        Some(self.stopped >= MAX_STOPPED)
     }
 }
 

@@ -1,5 +1,5 @@
-//! A socket that sends each packet with its own system call and stores nothing: the minimal cost of
-//! sending, as a baseline for links.
+//! A socket that sends each packet with its own system call and stores nothing. It has the minimal
+//! cost of sending, as a baseline for links.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -53,7 +53,7 @@ impl BareSocket {
     ) -> Result<Self, OpenError> {
         let launching = |launch: LaunchOptions| {
             ask(launch, &socket).map_err(|error| {
-                let tried = "asking the kernel for launch times".to_owned();
+                let tried = "enabling launch times".to_owned();
                 OpenError::new(tried, &error, "see `taut doctor`")
             })?;
             let tai = match launch.clock {
@@ -105,8 +105,8 @@ mod tests {
         let launched = LaunchOptions { clock, lead: none, least: none, ahead: none };
         for launch in [None, Some(launched)] {
             let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-            let patience = Span::from_secs(5);
-            let mut receiver = BlockedUdp::open(&UdpOptions::receiver(nobody), patience).unwrap();
+            let timeout = Span::from_secs(5);
+            let mut receiver = BlockedUdp::open(&UdpOptions::receiver(nobody), timeout).unwrap();
             let to = receiver.local();
             let options = UdpOptions { launch, ..UdpOptions::sender(vec![to]) };
             let mut bare = BareSocket::open(&options).unwrap();

@@ -1,4 +1,5 @@
-//! The machine's clocks: the monotonic clock that everything runs on, and the wall clock for RTCP.
+//! Clocks of the machine: the monotonic clock, which the whole program uses, and the wall clock for
+//! RTCP.
 
 pub mod disciplined;
 pub mod ptp4l;
@@ -16,17 +17,18 @@ use crate::system::owned;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// Current `CLOCK_MONOTONIC` time. Wait-free (vDSO).
+/// Returns the current `CLOCK_MONOTONIC` time. Wait-free (vDSO).
 pub fn now() -> LocalTime {
     LocalTime::from_nanos(read(libc::CLOCK_MONOTONIC))
 }
 
-/// Processor time used by the current thread.
+/// Returns the processor time used by the current thread.
 pub fn thread_time() -> Span {
     Span::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID))
 }
 
-/// User and kernel time of the current thread (getrusage(2)); less precise than [`thread_time`].
+/// Returns the user and kernel time of the current thread (getrusage(2)). Less precise than
+/// [`thread_time`].
 pub fn thread_halves() -> [Span; 2] {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` is a writable rusage, for which all zeros are valid; the call cannot fail for
@@ -39,7 +41,7 @@ pub fn thread_halves() -> [Span; 2] {
         .map(|time| Span::from_secs(time.tv_sec) + Span::from_micros(time.tv_usec))
 }
 
-/// User plus system processor time of all threads of this process.
+/// Returns the user plus system processor time of all threads of this process.
 pub fn processor_time() -> Span {
     Span::from_nanos(read(libc::CLOCK_PROCESS_CPUTIME_ID))
 }
@@ -64,12 +66,12 @@ pub(crate) const fn timespec(nanos: i64) -> libc::timespec {
     libc::timespec { tv_sec: nanos / NANOS_PER_SECOND, tv_nsec: nanos % NANOS_PER_SECOND }
 }
 
-/// Timeout `most` as a timespec; negative values become zero.
+/// Converts a timeout to a timespec; negative values become zero.
 pub const fn limit(most: Span) -> libc::timespec {
     timespec(most.as_nanos())
 }
 
-/// Sleeps until `due` despite signals; [`LocalTime::NEVER`] sleeps forever.
+/// Sleeps until `due` despite signals; forever for [`LocalTime::NEVER`].
 pub fn sleep_until(due: LocalTime) {
     let due = timespec(due.as_nanos());
     // SAFETY: `due` is a valid timespec; an absolute sleep has no remainder.
@@ -80,8 +82,8 @@ pub fn sleep_until(due: LocalTime) {
     {}
 }
 
-/// A stream's wall clock: the monotonic clock plus an offset frozen at the start, so that NTP steps
-/// have no effect.
+/// Wall clock of a stream: the monotonic clock plus an offset that is frozen at the start, so that
+/// NTP steps have no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WallClock {
     offset: Span,
@@ -93,20 +95,20 @@ impl WallClock {
         Self { offset: Bracket::tightest(BRACKETS).offset() }
     }
 
-    /// Freezes the current offset of TAI ([`tai::tai`]); UTC if the kernel knows no TAI offset.
-    /// Reads files: for ordinary threads.
+    /// Freezes the current offset of TAI ([`tai::tai`]), or of UTC if the kernel knows no TAI
+    /// offset. Reads files, so call it on an ordinary thread.
     pub fn tai() -> Self {
         Self { offset: tai::tai().offset(now()) }
     }
 
-    /// Offset that turns [`LocalTime`] nanoseconds into nanoseconds since the Unix epoch (UTC
+    /// Returns the offset from [`LocalTime`] nanoseconds to nanoseconds since the Unix epoch (UTC
     /// without leap seconds).
     pub const fn offset(&self) -> Span {
         self.offset
     }
 }
 
-/// Number of readings that [`Bracket::tightest`] chooses from; rarely are all interrupted.
+/// Number of readings from which [`Bracket::tightest`] chooses; rarely are all interrupted.
 pub(crate) const BRACKETS: usize = 4;
 
 /// Bounds of (other clock − CLOCK_MONOTONIC) from one reading, in nanoseconds.
@@ -149,8 +151,8 @@ const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 /// supports them.
 const AHEAD: &str = "/proc/self/timens_offsets";
 
-/// The monotonic clock shared by all processes of this host, including containers. `None` if the
-/// kernel has no boot id. Reads files on the first call: for ordinary threads.
+/// Returns the monotonic clock that all processes of this host share, including containers. `None`
+/// if the kernel has no boot id. The first call reads files, so make it on an ordinary thread.
 pub fn host_clock() -> Option<HostClock> {
     static HOST: OnceLock<Option<HostClock>> = OnceLock::new();
     *HOST.get_or_init(|| {
@@ -166,7 +168,7 @@ fn monotonic(ahead: &str) -> String {
     if words.iter().all(|word| *word == "0") { String::new() } else { words.join(" ") }
 }
 
-/// A timer whose descriptor is readable from its due time until it is set again.
+/// A timer. Its descriptor is readable from its due time until the timer is set again.
 #[derive(Debug)]
 pub struct Timer(OwnedFd);
 
@@ -184,13 +186,13 @@ impl Timer {
         unsafe { owned(libc::timerfd_create(libc::CLOCK_MONOTONIC, flags)) }.map(Self)
     }
 
-    /// Descriptor to poll for reading.
+    /// Returns the descriptor to poll for reading.
     pub fn fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 
-    /// Sets the due time: readable from `due`, at once if it has passed, never for
-    /// [`LocalTime::NEVER`].
+    /// Sets the due time. The descriptor is readable from `due` on: at once if that has passed,
+    /// never for [`LocalTime::NEVER`].
     pub fn set(&self, due: LocalTime) {
         // Zero would disarm the timer.
         let nanos = if due.is_never() { 0 } else { due.as_nanos().max(1) };
@@ -219,7 +221,7 @@ mod tests {
         let (begun, before) = (thread_time(), all());
         while thread_time() - begun < Span::from_millis(30) {}
         let taken = all() - before;
-        // Counted in ticks of up to 10 ms, and rounded.
+        // The time is counted in ticks of up to 10 ms, and rounded.
         assert!((10..=60).contains(&(taken.as_nanos() / 1_000_000)), "{taken}");
     }
 

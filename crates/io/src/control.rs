@@ -1,4 +1,4 @@
-//! The control channel of a link, such as RTCP over UDP; the session's ordinary thread waits on it.
+//! Control channel of a link, such as RTCP over UDP. The session's ordinary thread waits on it.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -11,17 +11,17 @@ use crate::socket::descriptor::{poll, readable};
 use crate::system::{checked, owned};
 
 /// Carries a few datagrams per second between the ordinary threads of two ends. Its descriptor
-/// becomes readable when one arrives; nothing blocks.
+/// becomes readable when a datagram arrives. No call blocks.
 pub trait Control: Send + AsFd {
-    /// Sends one datagram. An error is counted and returned; the next send may succeed.
+    /// Sends one datagram. An error is counted and returned; the next call may succeed.
     fn send(&mut self, datagram: &[u8], to: Endpoint) -> io::Result<()>;
 
     /// Delivers all received datagrams, oldest first. Does not wait.
     fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>));
 }
 
-/// Waits until one of `channels` is readable (`true`) or until `until` (`false`). For ordinary
-/// threads; see [`Waiter`].
+/// Waits until one of `channels` is readable (returns `true`) or until `until` (returns `false`).
+/// For ordinary threads; see [`Waiter`].
 pub fn wait<T: AsFd + ?Sized>(channels: &[&T], until: LocalTime) -> bool {
     let readable = |channel: &&T| readable(channel.as_fd().as_raw_fd());
     let mut polled: Vec<_> = channels.iter().map(readable).collect();
@@ -38,7 +38,7 @@ impl AsFd for Waiter {
     }
 }
 
-/// Maximum number of sockets reported per call; the next call reports further ones.
+/// Maximum number of sockets reported per call. The next call reports further ones.
 const AT_ONCE: usize = 64;
 
 impl Waiter {
@@ -53,7 +53,7 @@ impl Waiter {
         self.change(libc::EPOLL_CTL_ADD, channel, libc::EPOLLIN, number)
     }
 
-    /// Removes `channel`; an error if it was not added.
+    /// Removes `channel`. Returns an error if it was not added.
     pub fn remove<T: AsFd + ?Sized>(&self, channel: &T) -> io::Result<()> {
         self.change(libc::EPOLL_CTL_DEL, channel, 0, 0)
     }
@@ -71,13 +71,13 @@ impl Waiter {
         checked(unsafe { libc::epoll_ctl(self.fd(), operation, channel, &raw mut event) }).map(drop)
     }
 
-    /// Descriptor that is readable when any socket is, for use in another poll.
+    /// Returns the descriptor that is readable when any socket is, for use in another poll.
     pub fn fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 
-    /// Waits until a socket is readable or until `until`; returns the numbers in ascending order.
-    /// For ordinary threads.
+    /// Waits until a socket is readable or until `until`. Returns the numbers of the sockets in
+    /// ascending order. For ordinary threads.
     pub fn wait(&self, until: LocalTime) -> Vec<u64> {
         if !poll(&mut [readable(self.fd())], until) {
             return Vec::new();

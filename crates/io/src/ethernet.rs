@@ -30,7 +30,7 @@ use crate::udp::pair::OpenedStream;
 /// An Ethernet address (EUI-48).
 pub type EthernetAddress = [u8; 6];
 
-/// Address of an Ethernet interface.
+/// Returns the address of an Ethernet interface.
 pub fn own_address(interface: &str) -> io::Result<EthernetAddress> {
     let answer = interface::ask(interface, libc::SIOCGIFHWADDR)?;
     // SAFETY: the call succeeded, so an address was written; any bytes are valid.
@@ -41,13 +41,13 @@ pub fn own_address(interface: &str) -> io::Result<EthernetAddress> {
     Ok(core::array::from_fn(|at| found.sa_data[at] as u8))
 }
 
-fn most_bytes(interface: &str) -> io::Result<usize> {
+fn max_bytes(interface: &str) -> io::Result<usize> {
     let answer = interface::ask(interface, libc::SIOCGIFMTU)?;
     // SAFETY: the call succeeded, so an MTU was written.
     Ok(usize::try_from(unsafe { answer.ifr_ifru.ifru_mtu }).unwrap_or(0))
 }
 
-/// Index of an interface.
+/// Returns the index of an interface.
 pub fn interface_number(interface: &str) -> Option<u32> {
     interface_index(interface).ok()
 }
@@ -55,7 +55,7 @@ pub fn interface_number(interface: &str) -> Option<u32> {
 /// Options of an Ethernet link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EthernetOptions {
-    /// Interface name; a VLAN is an interface of its own (`eth0.2`).
+    /// Interface name; a VLAN is a separate interface (`eth0.2`).
     pub interface: String,
     /// Destination of every packet, or the address to receive at; a group is joined.
     pub address: EthernetAddress,
@@ -73,7 +73,7 @@ pub struct EthernetOptions {
     pub packets_per_second: u32,
     /// Maximum number of packets per system call, each way.
     pub batch: usize,
-    /// Every Nth packet is sampled for its transmit timestamp; 0 for none.
+    /// Interval in packets between sampled transmit timestamps; 0 for none.
     pub transmit_stamp_every: u32,
     /// Launch times for the kernel, if used.
     pub launch: Option<LaunchOptions>,
@@ -82,7 +82,8 @@ pub struct EthernetOptions {
 }
 
 impl EthernetOptions {
-    /// Maximum number of packets that wait at a wire thread: 250 ms, at least 64 and two batches.
+    /// Returns the maximum number of packets that wait at a wire thread: those of 250 ms, but at
+    /// least 64 and two batches.
     pub fn ring_packets(&self) -> usize {
         buffered_packets(self.packets_per_second, self.batch)
     }
@@ -105,13 +106,13 @@ pub fn open_stream(
     options: &EthernetOptions,
     device: Option<Scheduler>,
 ) -> Result<OpenedStream, OpenError> {
-    let most = most_bytes(&options.interface).unwrap_or(usize::MAX);
-    // Every stream reserves 1500 bytes, whatever it needs.
+    let most = max_bytes(&options.interface).unwrap_or(usize::MAX);
+    // Every stream reserves 1500 bytes, even if it needs fewer.
     if options.sends && options.datagram_bytes > most.max(1500) {
         let EthernetOptions { interface, datagram_bytes, .. } = options;
         return Err(OpenError {
-            tried: format!("sending packets of {datagram_bytes} bytes by {interface}"),
-            answer: format!("its frames hold {most}, and frames without IP are not cut"),
+            tried: format!("sending packets of {datagram_bytes} bytes via {interface}"),
+            answer: format!("its frames hold at most {most}, and Ethernet does not fragment"),
             mend: "use a shorter --ptime".to_owned(),
             errno: libc::EMSGSIZE,
         });
@@ -124,14 +125,14 @@ pub fn open_stream(
 }
 
 impl DirectLink {
-    /// Opens a packet socket and allocates everything it will need.
+    /// Opens a packet socket and allocates all memory that it needs.
     pub fn open_ethernet(options: &EthernetOptions) -> Result<Self, OpenError> {
         let (socket, index) = socket_of(options)?;
         let place = Endpoint::Ethernet { address: options.address, network: index };
         let room = DirectRoom {
             datagram_bytes: options.datagram_bytes,
             batch: options.batch,
-            most_destinations: 0,
+            max_destinations: 0,
             transmit_stamp_every: options.transmit_stamp_every,
             sources: Box::default(),
         };
@@ -164,12 +165,12 @@ fn configure(socket: &Socket, options: &EthernetOptions, index: u32) -> io::Resu
     if options.address[0] & 1 != 0 {
         join(socket, options.address, index)?;
     }
-    // Frames arrive from here on.
+    // Frames arrive from now on.
     socket.bind_raw(&RawAddress::of_ethernet([0; 6], index, ETHERTYPE))
 }
 
 fn missing_right(tried: String, error: &io::Error) -> OpenError {
-    let mend = format!("frames without IP take CAP_NET_RAW: {}", granting("cap_net_raw"));
+    let mend = format!("Ethernet frames need CAP_NET_RAW: {}", granting("cap_net_raw"));
     OpenError::new(tried, error, mend)
 }
 
@@ -190,7 +191,7 @@ const LOAD_HALF: u16 = 0x28;
 const LOAD_BYTE: u16 = 0x30;
 const IS: u16 = 0x15;
 const RETURN: u16 = 0x06;
-/// Loads at offsets from here address the frame header (`SKF_LL_OFF`, linux/filter.h).
+/// Start of the offsets that address the frame header (`SKF_LL_OFF`, linux/filter.h).
 const HEAD: u32 = -0x20_0000_i32 as u32;
 const WHOLE: u32 = u32::MAX;
 
@@ -206,7 +207,7 @@ fn attach(
     run(socket, &of_stream(subtype, address, stream))
 }
 
-/// Passes all MAAP messages, whatever their destination: defences are unicast.
+/// Passes all MAAP messages, whatever their destination, because defend messages are unicast.
 fn attach_maap(socket: &Socket) -> io::Result<()> {
     run(socket, &[(LOAD_BYTE, 0, MAAP.into())])
 }
@@ -235,7 +236,7 @@ fn program(conditions: &[Condition]) -> Vec<libc::sock_filter> {
     let step = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
     let mut program = Vec::new();
     for (index, (load, at, value)) in conditions.iter().enumerate() {
-        // A mismatch jumps over the remaining conditions and the return of a match.
+        // A mismatch jumps over the remaining conditions and the return for a match.
         let left = conditions.len() - 1 - index;
         program.extend([step(*load, 0, *at), step(IS, (2 * left + 1) as u8, *value)]);
     }

@@ -1,7 +1,7 @@
 //! Linux without C libraries: sockets, timestamps, real-time threads, locked and shared memory.
 //!
-//! All `unsafe` for the operating system is here. Kernel clocks and numbers become the project's
-//! types here.
+//! This crate has all `unsafe` code for the operating system, and converts the kernel's clocks and
+//! numbers to the project's types.
 #![deny(missing_docs)]
 
 pub mod bare;

@@ -1,4 +1,4 @@
-//! The interface of all links, whether the device's thread makes the system calls
+//! Interface of all links. Either the device's thread makes the system calls
 //! ([`DirectLink`](crate::link::direct::DirectLink)) or a wire thread does
 //! ([`ThreadedLink`](crate::link::threaded::ThreadedLink)).
 
@@ -24,14 +24,14 @@ pub use crate::socket::{Datagram, LinkCounters, OpenError, TransmitStamp};
 /// A link to the network. All methods except [`Link::tell`] are real-time: bounded work, no
 /// allocation, lock or blocking call.
 pub trait Link: Send {
-    /// Passes the link its [`EventSender`], once, before the first packet.
+    /// Passes the link its [`EventSender`]. Called once, before the first packet.
     fn tell(&mut self, _teller: EventSender) {}
 
-    /// Copies a packet, and the earlier packet sent again with it, into the next batch. Returns
-    /// `false` if there is no room (counted).
+    /// Copies a packet, and the earlier packet that is sent again with it, into the next batch.
+    /// Returns `false` if there is no room (counted).
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool;
 
-    /// Queues a packet written by `write`: directly into the batch if the link can, else via
+    /// Queues a packet that `write` writes: directly into the batch if the link can, otherwise via
     /// `room`. Returns the result of `write`: the packet's length, or `None` if nothing is queued.
     fn queue_written(
         &mut self,
@@ -42,11 +42,11 @@ pub trait Link: Send {
         queue_from(room, instants, write, |packet| self.queue(packet))
     }
 
-    /// Sends the batch in one system call (direct), or passes it to the wire thread (ringed).
+    /// Sends the batch in one system call (direct), or passes it to the wire thread (threaded).
     fn flush(&mut self);
 
     /// Sends everything from now on to these destinations. Returns `false` and changes nothing if
-    /// they are too many, one is of another kind, or the link does not send.
+    /// there are too many, if one is of another kind, or if the link does not send.
     fn set_destinations(&mut self, _destinations: &Destinations) -> bool {
         false
     }
@@ -54,8 +54,8 @@ pub trait Link: Send {
     /// Delivers all received datagrams, oldest first, with their timestamps.
     fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>));
 
-    /// Descriptor that becomes readable once [`Link::receive`] has something to deliver; call it
-    /// again before each wait.
+    /// Returns a descriptor that becomes readable when [`Link::receive`] has something to deliver.
+    /// Call this again before each wait.
     fn awaited(&mut self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -63,7 +63,7 @@ pub trait Link: Send {
     /// Delivers the transmit timestamps returned since the last call, if the link has any.
     fn transmit_stamps(&mut self, _deliver: &mut dyn FnMut(TransmitStamp)) {}
 
-    /// Counters since the link was opened.
+    /// Returns the counters since the link was opened.
     fn counters(&self) -> LinkCounters;
 }
 
@@ -79,34 +79,34 @@ pub(crate) fn queue_from(
     Some(len)
 }
 
-/// A link that a wire thread can run: its descriptor is readable when a datagram or transmit
+/// A link that a wire thread can run. Its descriptor is readable when a datagram or a transmit
 /// timestamp has arrived.
 pub trait Pollable: Link + AsFd {
-    /// A second descriptor to poll, for errors only.
+    /// Returns a second descriptor to poll, for errors only.
     fn second(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Reads all errors after a poll reported some, with their transmit timestamps; unread errors
+    /// Reads all errors, with their transmit timestamps, after a poll reported some. Unread errors
     /// would end every later poll at once.
     fn read_errors(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
         self.transmit_stamps(deliver);
     }
 
-    /// Maximum datagram size in bytes, as opened.
+    /// Returns the maximum datagram size in bytes, as opened.
     fn datagram_bytes(&self) -> usize;
 
-    /// Whether another packet, with the earlier one sent again with it, might not fit before the
-    /// next [`Link::flush`].
+    /// Returns whether another packet, with the earlier one that is sent again with it, might not
+    /// fit before the next [`Link::flush`].
     fn is_full(&self) -> bool;
 }
 
-/// Whether a send error with this `errno` means that the interface is down or gone.
+/// Returns whether a send error with this `errno` means that the interface is down or gone.
 pub const fn is_of_an_interface(errno: i32) -> bool {
     matches!(errno, libc::ENETDOWN | libc::ENODEV | libc::ENXIO)
 }
 
-/// Whether a send error with this `errno` means a full interface queue, not a problem with the
+/// Returns whether a send error with this `errno` means a full interface queue, not an invalid
 /// address.
 pub const fn is_of_a_queue(errno: i32) -> bool {
     errno == libc::ENOBUFS

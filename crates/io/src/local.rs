@@ -11,21 +11,21 @@ use std::path::{Path, PathBuf};
 use crate::socket::descriptor::option;
 use crate::system::{checked, owned};
 
-/// Effective user id of this process.
+/// Returns the effective user id of this process.
 pub fn effective_user() -> u32 {
     // SAFETY: no pointers, and it cannot fail.
     unsafe { libc::geteuid() }
 }
 
 /// Connects a non-blocking stream to the socket at `path`. Returns
-/// [`WouldBlock`](io::ErrorKind::WouldBlock) if its backlog is full,
+/// [`WouldBlock`](io::ErrorKind::WouldBlock) if its backlog is full, and
 /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if there is no listener.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     // SAFETY: all zeros are a valid value of this plain structure.
     let mut address: libc::sockaddr_un = unsafe { core::mem::zeroed() };
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
     let path = path.as_os_str().as_bytes();
-    // Leaves room for the terminating zero.
+    // One byte is left for the terminating zero.
     if path.len() >= address.sun_path.len() {
         return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
     }
@@ -41,18 +41,18 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(socket.into())
 }
 
-/// User id of the process that opened the other end (`SO_PEERCRED`, unix(7)).
+/// Returns the user id of the process that opened the other end (`SO_PEERCRED`, unix(7)).
 pub fn peer_user(stream: &UnixStream) -> io::Result<u32> {
     option::<libc::ucred>(stream, libc::SOL_SOCKET, libc::SO_PEERCRED).map(|peer| peer.uid)
 }
 
-/// Whether this user or root opened the other end: both can access this user's data anyway.
+/// Returns whether this user or root opened the other end: both can access this user's data anyway.
 pub fn is_of_our_user(stream: &UnixStream) -> io::Result<bool> {
     peer_user(stream).map(|user| user == effective_user() || user == 0)
 }
 
-/// This user's socket directories, the one for new sockets first. That is
-/// `$XDG_RUNTIME_DIR/tautline` alone if the variable is non-standard; else
+/// Returns this user's socket directories, the one for new sockets first. If `$XDG_RUNTIME_DIR` is
+/// non-standard, that is `$XDG_RUNTIME_DIR/tautline` alone. Otherwise it is
 /// `/run/user/UID/tautline`, if that parent exists, and `/tmp/tautline-UID`.
 pub fn places() -> Vec<PathBuf> {
     let user = effective_user();
@@ -66,7 +66,7 @@ pub fn places() -> Vec<PathBuf> {
     usual.into_iter().chain([without_runtime(user)]).collect()
 }
 
-/// Socket directory on systems without a runtime directory per user.
+/// Returns the socket directory on systems without a runtime directory per user.
 pub fn without_runtime(user: u32) -> PathBuf {
     PathBuf::from(format!("/tmp/tautline-{user}"))
 }
@@ -89,12 +89,12 @@ pub fn make_private(folder: &Path) -> Result<(), NotPrivate> {
     }
 }
 
-/// Whether this is a directory, not a symbolic link, that only this user can access.
+/// Returns whether this is a directory, not a symbolic link, that only this user can access.
 pub fn is_private(folder: &Path) -> bool {
     is_private_to(folder, effective_user())
 }
 
-/// Whether this is a directory, not a symbolic link, that only the given user can access.
+/// Returns whether this is a directory, not a symbolic link, that only the given user can access.
 pub fn is_private_to(folder: &Path, user: u32) -> bool {
     let belongs =
         |found: fs::Metadata| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0;

@@ -1,4 +1,4 @@
-//! Files that are written, which may be pipes: a reader may come late, or never, and delays nothing.
+//! Output files, which may be pipes: a reader that connects late or never delays nothing.
 
 use std::fs::{File, OpenOptions, metadata, symlink_metadata};
 use std::io::{self, ErrorKind, Write};
@@ -14,7 +14,8 @@ use crate::system::checked;
 const TIMEOUT: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// Opens a file without waiting: `None` if it is a FIFO without a reader. Its writes do not wait; see [`set_blocking`].
+/// Opens a file without waiting. Returns `None` if it is a FIFO without a reader. Writes to it do
+/// not wait; see [`set_blocking`].
 pub fn open_now(path: &Path, options: &mut OpenOptions) -> io::Result<Option<File>> {
     open_with(path, options, 0)
 }
@@ -27,13 +28,13 @@ fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<O
     }
 }
 
-/// Opens `path` as [`open_now`] does, for a recording: a new file has mode 0600, an old one is truncated. In a folder
-/// that all users can write to, links and other users' files are refused.
+/// Opens `path` like [`open_now`], for a recording: a new file has mode 0600, an old file is
+/// truncated. In a folder that all users can write to, links and other users' files are rejected.
 pub fn create_private(path: &Path) -> io::Result<Option<File>> {
     open_private(path, OpenOptions::new().create(true).mode(0o600))
 }
 
-/// The same of a file that exists.
+/// Opens an existing file under the same conditions as [`create_private`], with `options`.
 pub fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<Option<File>> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let shared = metadata(folder.unwrap_or(Path::new(".")))?.mode() & 0o002 != 0;
@@ -41,7 +42,7 @@ pub fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<Option
     let refused = || io::Error::other("a link, or another user's file, in a shared folder");
     let is_own = |uid| uid == effective_user();
     match opened {
-        // It is looked at again when it has a reader.
+        // This is checked again when the FIFO has a reader.
         Ok(None) if shared && !is_own(symlink_metadata(path)?.uid()) => Err(refused()),
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) && shared => Err(refused()),
         Ok(Some(file)) => {
@@ -58,7 +59,7 @@ pub fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<Option
     }
 }
 
-/// Lets writes to `file` wait for its reader.
+/// Makes writes to `file` wait for its reader.
 pub fn set_blocking(file: &File) -> io::Result<()> {
     let fd = file.as_raw_fd();
     // SAFETY: the descriptor is open as long as `file` is; the call touches no memory of ours.
@@ -68,9 +69,10 @@ pub fn set_blocking(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a write beyond `ulimit -f` fail with an error, as on a full disk; by default the kernel ends the process.
+/// Makes a write beyond `ulimit -f` fail with an error, as on a full disk. By default the kernel
+/// ends the process.
 pub fn ignore_file_size_signal() {
-    // SAFETY: to ignore a signal calls no handler.
+    // SAFETY: ignoring a signal calls no handler.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
@@ -78,7 +80,8 @@ fn is_fifo(path: &Path) -> bool {
     metadata(path).is_ok_and(|found| found.file_type().is_fifo())
 }
 
-/// Standard output or error, if `path` is one: a file that it leads to is neither truncated nor replaced.
+/// Returns standard output or standard error if `path` is one of them. A file behind it is neither
+/// truncated nor replaced.
 fn standard(path: &Path) -> Option<io::Result<File>> {
     let shared = match path.to_str()? {
         "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => {
@@ -92,7 +95,8 @@ fn standard(path: &Path) -> Option<io::Result<File>> {
     Some(shared.map(File::from))
 }
 
-/// How to fix an error of an [`OutputFile`]: start the reader of a pipe, or as `otherwise` says.
+/// Returns the fix for an error of an [`OutputFile`]: to start the reader of a pipe, or else
+/// `otherwise`.
 pub fn write_hint(error: &io::Error, path: &Path, otherwise: &str) -> String {
     match error.kind() {
         ErrorKind::TimedOut => format!("start its reader first, as in: cat {}", path.display()),
@@ -100,7 +104,8 @@ pub fn write_hint(error: &io::Error, path: &Path, otherwise: &str) -> String {
     }
 }
 
-/// A file, pipe or device for a report. A write waits at most a second for a pipe's reader; later ones then fail.
+/// A file, pipe or device for a report. A write waits at most a second for a pipe's reader; after
+/// that all writes fail.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
@@ -115,7 +120,7 @@ enum State {
 }
 
 impl OutputFile {
-    /// Opens `path`, and truncates a file that is there.
+    /// Opens `path`. Truncates an existing file.
     pub fn create(path: &Path) -> io::Result<Self> {
         Self::open(path, OpenOptions::new().write(true).create(true).truncate(true))
     }
@@ -135,7 +140,8 @@ impl OutputFile {
         Ok(Self { path: path.to_owned(), state })
     }
 
-    /// Checks that `path` can be written. Leaves a pipe alone, as its reader would see an end.
+    /// Checks that `path` can be written. Does not open a pipe, because its reader would see the
+    /// end of the data.
     pub fn check(path: &Path) -> io::Result<()> {
         let special = metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
         if !special && standard(path).is_none() {
@@ -144,7 +150,8 @@ impl OutputFile {
         Ok(())
     }
 
-    /// The file, unless it is a pipe without a reader, or standard output or error.
+    /// Returns the file, unless it is a pipe without a reader, or standard output or standard
+    /// error.
     pub fn file(&self) -> Option<&File> {
         match &self.state {
             State::Open(file) if standard(&self.path).is_none() => Some(file),
@@ -152,7 +159,7 @@ impl OutputFile {
         }
     }
 
-    /// Whether it is a pipe that has no reader so far.
+    /// Returns whether it is a pipe that has no reader yet.
     pub const fn is_awaited(&self) -> bool {
         matches!(self.state, State::Awaited)
     }
@@ -204,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    /// A pipe at a path of its own.
+    /// Creates a pipe with a unique path.
     fn fifo(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("tautline-{}-{name}", std::process::id()));
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -232,7 +239,7 @@ mod tests {
         let kind = |written: io::Result<usize>| written.map_err(|error| error.kind());
         assert_eq!(kind(output.write(b"x")), Err(ErrorKind::TimedOut));
         assert_eq!(kind(output.write(b"x")), Err(ErrorKind::Other));
-        // One whose reader takes nothing is the same.
+        // The result is the same if the reader takes nothing.
         let _reader = open_now(&path, OpenOptions::new().read(true)).unwrap().unwrap();
         let mut output = OutputFile::append(&path).unwrap();
         let error = output.write_all(&[0; 1 << 20]).unwrap_err();
@@ -258,7 +265,8 @@ mod tests {
             std::fs::remove_file(&hard).unwrap();
             assert_eq!(std::fs::read(&take).unwrap(), b"an earlier take", "{mode:o}");
         }
-        // A link in a folder of this user's own is the user's own, and so is an earlier take anywhere.
+        // A link in this user's own folder is accepted, and so is this user's earlier recording in
+        // any folder.
         assert!(create_private(&take).unwrap().is_some());
         set_permissions(&folder, Permissions::from_mode(0o775)).unwrap();
         std::fs::write(&take, "an earlier take").unwrap();

@@ -3,8 +3,8 @@
 //! process that owns the device.
 //!
 //! The device's process creates the buffer and passes it on ([`listening`], [`attaching`]). It
-//! bounds everything that a program can write there. A program can release pages: they then read as
-//! zeros, and cost the device's thread a page fault each.
+//! limits everything that a program can write there. A program can release pages; they then read as
+//! zeros and cost the device's thread a page fault each.
 
 pub mod attaching;
 pub mod buffer;
@@ -47,7 +47,8 @@ impl Default for ProgramsName {
 impl FromStr for ProgramsName {
     type Err = ();
 
-    /// Parses a name: up to 32 letters, digits, `-` and `_`, as it becomes part of a file name.
+    /// Parses a name: up to 32 letters, digits, `-` and `_`, because it becomes part of a file
+    /// name.
     fn from_str(given: &str) -> Result<Self, ()> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         let good = !given.is_empty() && given.len() <= Self::LONGEST && given.chars().all(fits);

@@ -1,8 +1,8 @@
 //! Named memory shared by processes of one user.
 //!
 //! A [`SharedFile`] is a file in `/dev/shm` with locks that end with the process; a
-//! [`SharedMemory`] is its mapped contents. Another process can write anything there at any time:
-//! contents are accessed only with atomic operations, and never trusted.
+//! [`SharedMemory`] is its mapped contents. Another process can write anything there at any time,
+//! so contents are accessed only with atomic operations and never trusted.
 
 use core::ffi::{c_int, c_short};
 use core::ptr::NonNull;
@@ -27,15 +27,15 @@ const SLICE: u64 = 1 << 20;
 /// Reason why memory cannot be shared, with its fix.
 #[derive(Debug, thiserror::Error)]
 pub enum SharedError {
-    /// A file of this name exists that other users can read, write or own.
-    #[error("{} is no file that is yours alone; remove it, or use another name", path.display())]
+    /// A file of this name exists, but other users own it or can access it.
+    #[error("{} is not a private file of this user; remove it, or use another name", path.display())]
     NotYours {
         /// Path of the file.
         path: PathBuf,
     },
-    /// Another process holds the lock for unusually long.
+    /// Another process has held the lock for unusually long.
     #[error(
-        "{}: another process has held its lock for {}; end that one (fuser {}), or use another name",
+        "{}: another process has held its lock for {}; end that process (fuser {}), or use another name",
         path.display(), waited, path.display()
     )]
     Held {
@@ -45,7 +45,7 @@ pub enum SharedError {
         waited: Span,
     },
     /// A system call failed.
-    #[error("{}: {error}; df /dev/shm shows what room there is, ls -l whose it is", path.display())]
+    #[error("{}: {error}; check the free space (df /dev/shm) and the owner (ls -l)", path.display())]
     Refused {
         /// Path of the file.
         path: PathBuf,
@@ -69,7 +69,7 @@ pub enum Hold {
     Alone,
 }
 
-/// An open file in memory. Its locks end with it, even if the process is killed.
+/// An open file in memory. Its locks end when it closes, even if the process is killed.
 #[derive(Debug)]
 pub struct SharedFile {
     file: File,
@@ -77,14 +77,14 @@ pub struct SharedFile {
 }
 
 impl SharedFile {
-    /// Opens this user's file `name`, and creates it if missing. Refuses files that other users own
-    /// or can read or write.
+    /// Opens this user's file `name`, and creates it if it is missing. Rejects files that other
+    /// users own or can access.
     pub fn open(name: &str) -> Result<Self, SharedError> {
         let user = crate::local::effective_user();
         let path = Path::new(FOLDER).join(format!("{name}-{user}"));
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600);
-        // Does not follow a symbolic link.
+        // Symbolic links are not followed.
         options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         let file = match options.open(&path) {
             Ok(file) => file,
@@ -92,7 +92,7 @@ impl SharedFile {
         };
         let shared = Self { file, path };
         let found = shared.file.metadata().map_err(|error| shared.refused(error))?;
-        // A second name means a hard link elsewhere; no name means that it was removed.
+        // A file with a second name is a hard link elsewhere; a file without a name was removed.
         let alone = found.nlink() <= 1;
         if !found.is_file() || found.uid() != user || found.mode() & OTHERS != 0 || !alone {
             return Err(SharedError::NotYours { path: shared.path });
@@ -102,7 +102,7 @@ impl SharedFile {
 
     /// Wraps an open file received from another process, with or without a name.
     pub fn handed(file: OwnedFd) -> Self {
-        Self { file: file.into(), path: PathBuf::from("memory that was handed over") }
+        Self { file: file.into(), path: PathBuf::from("received memory") }
     }
 
     /// Adds the path to a system error.
@@ -110,7 +110,8 @@ impl SharedFile {
         SharedError::Refused { path: self.path.clone(), error }
     }
 
-    /// Whether the path still leads to this file; it may have been removed after opening.
+    /// Returns whether the path still leads to this file, which may have been removed since it was
+    /// opened.
     pub fn is_there(&self) -> bool {
         let same = |there: std::fs::Metadata, here: std::fs::Metadata| {
             (there.dev(), there.ino()) == (here.dev(), here.ino())
@@ -119,18 +120,18 @@ impl SharedFile {
         there.ok().zip(self.file.metadata().ok()).is_some_and(|(there, here)| same(there, here))
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> Result<u64, SharedError> {
         self.file.metadata().map(|found| found.len()).map_err(|error| self.refused(error))
     }
 
-    /// Whether the file is empty.
+    /// Returns whether the file is empty.
     pub fn is_empty(&self) -> Result<bool, SharedError> {
         self.len().map(|len| len == 0)
     }
 
-    /// Fills the file with `bytes` allocated zeros. No process may have it [mapped](Self::map):
-    /// losing mapped memory kills that process.
+    /// Fills the file with `bytes` allocated zeros. No process may have it [mapped](Self::map),
+    /// because losing mapped memory kills that process.
     pub fn renew(&self, bytes: u64) -> Result<(), SharedError> {
         let renewed = self.file.set_len(0).and_then(|()| {
             libc::off_t::try_from(bytes).map_err(io::Error::other)?;
@@ -142,35 +143,35 @@ impl SharedFile {
         });
         renewed.map_err(|error| {
             // A partial allocation would look complete but short. The first error is the more
-            // useful.
+            // useful one.
             let _ = self.file.set_len(0);
             self.refused(error)
         })
     }
 
-    /// Removes the file's name; opening the name again creates another file.
+    /// Removes the file's name. Opening the name again creates another file.
     pub fn remove(&self) {
         if self.is_there() {
-            // Another process may have removed it first.
+            // Another process may have removed it already.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 
-    /// Acquires or releases a lock; waits for its holder up to `patience`, as a stopped process
+    /// Acquires or releases a lock. Waits up to `timeout` for its holder, because a stopped process
     /// holds it forever.
-    pub fn lock(&self, lock: Lock, hold: Hold, patience: Span) -> Result<(), SharedError> {
-        let until = now() + patience;
+    pub fn lock(&self, lock: Lock, hold: Hold, timeout: Span) -> Result<(), SharedError> {
+        let until = now() + timeout;
         // The system's own blocking call has no timeout.
         while !self.try_lock(lock, hold)? {
             if now() >= until {
-                return Err(SharedError::Held { path: self.path.clone(), waited: patience });
+                return Err(SharedError::Held { path: self.path.clone(), waited: timeout });
             }
             sleep_until(now() + ASKED_EVERY);
         }
         Ok(())
     }
 
-    /// Acquires or releases a lock; returns `false` if another process holds it.
+    /// Acquires or releases a lock. Returns `false` if another process holds it.
     pub fn try_lock(&self, lock: Lock, hold: Hold) -> Result<bool, SharedError> {
         match self.ask(libc::F_OFD_SETLK, lock, hold) {
             Ok(()) => Ok(true),
@@ -197,8 +198,8 @@ impl SharedFile {
         checked(unsafe { libc::fcntl(self.file.as_raw_fd(), command, &raw const asked) }).map(drop)
     }
 
-    /// Maps `longs` 64-bit numbers followed by `words` 32-bit numbers, with every page in memory;
-    /// `None` if the file is shorter.
+    /// Maps `longs` 64-bit numbers followed by `words` 32-bit numbers, with every page in memory.
+    /// Returns `None` if the file is shorter.
     pub fn map(&self, longs: usize, words: usize) -> Result<Option<SharedMemory>, SharedError> {
         let len = longs * size_of::<AtomicU64>() + words * size_of::<AtomicU32>();
         if len == 0 || self.len()? < len as u64 {
@@ -217,8 +218,8 @@ impl SharedFile {
     }
 }
 
-/// Calls `allocate` with offset and length until everything is allocated; it returns an errno. A
-/// signal undoes a call, so a single large call might never finish.
+/// Calls `allocate`, which returns an errno, with offset and length until everything is allocated.
+/// A signal undoes a call, so a single large call might never finish.
 fn in_slices(bytes: u64, mut allocate: impl FnMut(u64, u64) -> c_int) -> io::Result<()> {
     let mut from = 0;
     while from < bytes {
@@ -247,7 +248,7 @@ unsafe impl Send for SharedMemory {}
 unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {
-    /// The 64-bit numbers.
+    /// Returns the 64-bit numbers.
     pub fn longs(&self) -> &[AtomicU64] {
         // SAFETY: `longs` numbers are mapped from the start of a page for as long as this value
         // lives, and any bits are valid. Other processes that map the file also use atomic
@@ -256,7 +257,7 @@ impl SharedMemory {
         unsafe { core::slice::from_raw_parts(self.start.as_ptr().cast(), self.longs) }
     }
 
-    /// The 32-bit numbers.
+    /// Returns the 32-bit numbers.
     pub fn words(&self) -> &[AtomicU32] {
         // SAFETY: `words` numbers are mapped after the longs, whose size is a multiple of theirs;
         // otherwise as above.
@@ -324,7 +325,7 @@ mod tests {
         in_slices(whole, |from, bytes| {
             assert_eq!(from, until, "without gaps, and nothing twice");
             calls += 1;
-            assert!(calls < 100, "it goes on for ever");
+            assert!(calls < 100, "the loop does not end");
             // Long calls are always interrupted by a signal, short ones every second time.
             if bytes > 1 << 20 || calls % 2 == 0 {
                 return libc::EINTR;
@@ -378,9 +379,9 @@ mod tests {
         let (other, lock) = (own.again(), Lock(0));
         other.lock(lock, Hold::Alone, Span::ZERO).unwrap();
         let begun = now();
-        let patience = Span::from_millis(30);
-        let held = own.0.lock(lock, Hold::Alone, patience).unwrap_err().to_string();
-        assert!(now() - begun >= patience);
+        let timeout = Span::from_millis(30);
+        let held = own.0.lock(lock, Hold::Alone, timeout).unwrap_err().to_string();
+        assert!(now() - begun >= timeout);
         snapshot!(held);
         other.lock(lock, Hold::Free, Span::ZERO).unwrap();
         own.0.lock(lock, Hold::Alone, Span::ZERO).unwrap();
@@ -403,7 +404,7 @@ mod tests {
         let path = own.0.path.clone();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o604)).unwrap();
         let refused = SharedFile::open(&own.1).unwrap_err().to_string();
-        assert!(refused.contains("yours alone") && refused.contains("another name"), "{refused}");
+        assert!(refused.contains("private file") && refused.contains("another name"), "{refused}");
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
         let link = format!("{}-link", own.1);
         let at =

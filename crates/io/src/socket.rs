@@ -1,4 +1,4 @@
-//! Datagram sockets of all networks: kernel arrays and timestamps. [`crate::udp`] and
+//! Datagram sockets of all networks, with kernel arrays and timestamps. [`crate::udp`] and
 //! [`crate::ethernet`] open them; [`crate::link::direct`] runs them.
 
 pub(crate) mod address;
@@ -46,14 +46,14 @@ impl DatagramHead {
     }
 }
 
-/// Names each total once: its field and its position in [`LinkCounters::totals`].
+/// Names each total once, as a field and by its position in [`LinkCounters::totals`].
 macro_rules! link_counters {
     ($($(#[$doc:meta])* $total:ident,)+) => {
         /// Counters of a link since it was opened. All are totals.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct LinkCounters {
             $($(#[$doc])* pub $total: u64,)+
-            /// Datagrams sent and refused on the second network, as part of the totals.
+            /// Datagrams sent and refused on the second network; the totals include them.
             pub also: (u64, u64),
             /// `errno` of the last failed system call; 0 if none failed.
             pub last_error: i32,
@@ -79,19 +79,19 @@ link_counters! {
     sent,
     /// Datagrams refused by the kernel.
     send_errors,
-    /// Packets that were too long or found no room in the batch or ring.
+    /// Packets that were too long or did not fit the batch or ring.
     dropped,
     /// Packets dropped because there was no destination.
     let_go,
     /// Datagrams delivered.
     received,
-    /// Datagrams delivered truncated, as they exceeded the link's maximum.
+    /// Datagrams delivered truncated, because they exceeded the link's maximum.
     truncated,
     /// Datagrams discarded because they came from another source than the configured one.
     foreign,
-    /// Datagrams discarded because the link's [`Seal`](crate::socket::seal::Seal) could not open
+    /// Datagrams discarded because the link's [`Seal`](crate::socket::seal::Seal) could not decrypt
     /// them.
-    unopened,
+    auth_failed,
     /// Datagrams delivered without a usable kernel timestamp.
     unstamped,
     /// Datagrams dropped by the kernel because the socket buffer was full (`SO_RXQ_OVFL`); updated
@@ -99,11 +99,11 @@ link_counters! {
     kernel_drops,
     /// Datagrams dropped by the wire thread because the device's thread did not read them.
     ring_drops,
-    /// Packets dropped as late by the interface's queue; each counts once, whatever its
+    /// Packets that the interface's queue dropped as late. Each counts once, whatever its
     /// destinations and networks.
-    unlaunched,
-    /// Those of them without a
-    /// [`LinkEvent::Unlaunched`](crate::link::event_queue::LinkEvent::Unlaunched).
+    dropped_by_queue,
+    /// Those packets without a
+    /// [`LinkEvent::DroppedByQueue`](crate::link::event_queue::LinkEvent::DroppedByQueue).
     unnamed,
     /// Packets replaced by newer ones because a connection did not accept them in time.
     overdue,
@@ -112,7 +112,7 @@ link_counters! {
 }
 
 impl LinkCounters {
-    /// Sum of both totals: of a link and of its successor.
+    /// Returns the sum of both totals: of a link and of its successor.
     #[must_use]
     pub fn plus(&self, newer: &Self) -> Self {
         let (one, other) = (self.totals(), newer.totals());

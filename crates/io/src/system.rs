@@ -3,12 +3,12 @@
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// Result of a system call that returns −1 with `errno` on failure.
+/// Returns the result of a system call that returns −1 with `errno` on failure.
 pub(crate) fn checked(answer: libc::c_int) -> io::Result<libc::c_int> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
 }
 
-/// Result of a system call that returns a descriptor.
+/// Returns the result of a system call that returns a descriptor.
 ///
 /// # Safety
 /// The descriptor is new and has no other owner.
@@ -17,14 +17,14 @@ pub(crate) unsafe fn owned(answer: libc::c_int) -> io::Result<OwnedFd> {
     checked(answer).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// `errno` of this thread's last failed system call.
+/// Returns the `errno` of this thread's last failed system call.
 pub(crate) fn errno() -> libc::c_int {
     // SAFETY: the location is valid for the life of the thread.
     unsafe { *libc::__errno_location() }
 }
 
-/// Instructions for granting a capability such as `cap_net_raw` to this program, which may be any
-/// host of a plugin.
+/// Returns instructions for granting a capability such as `cap_net_raw` to this program, which may
+/// be any host of a plugin.
 pub(crate) fn granting(capability: &str) -> String {
     let program = std::env::current_exe();
     let program = program.map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string());

@@ -1,8 +1,8 @@
-//! RTP and RTCP over TCP, framed per RFC 4571: for networks that block everything else.
+//! RTP and RTCP over TCP, framed per RFC 4571, for networks that block everything else.
 //!
 //! TCP retransmits, which delays later data. To keep the delay from growing, the kernel gets little
 //! more than it can send at once (`TCP_NOTSENT_LOWAT`). Packets that wait longer than
-//! [`TcpOptions::most_wait`] are dropped, oldest first, in whole frames ([decision
+//! [`TcpOptions::max_wait`] are dropped, oldest first, in whole frames ([decision
 //! 51](../../../docs/internals/decisions/0051-a-connection-drops-what-is-old.md)).
 //!
 //! A connection is a [`MuxedTransport`](crate::link::muxed::MuxedTransport); [`keep`] connects,
@@ -33,22 +33,23 @@ pub struct TcpOptions {
     pub batch: usize,
     /// Maximum time that a packet waits for the connection: two packets and a retransmission on a
     /// short path.
-    pub most_wait: Span,
+    pub max_wait: Span,
     /// DSCP of everything sent, 0 to 63.
     pub dscp: u8,
-    /// Sends null packets first until the window holds a round trip's packets; the far end must
-    /// skip them ([`tautline_proto::call::window`]).
+    /// Whether to send null packets first, until the window holds a round trip's packets. The peer
+    /// must skip them ([`tautline_proto::call::window`]).
     pub grows_window: bool,
 }
 
 impl Default for TcpOptions {
-    /// Packets of up to an Ethernet frame, 1000 per second, with a maximum wait of 20 ms.
+    /// Returns options for packets of up to an Ethernet frame, 1000 per second, with a maximum wait
+    /// of 20 ms.
     fn default() -> Self {
         Self {
             datagram_bytes: 1472,
             packets_per_second: 1000,
             batch: 32,
-            most_wait: Span::from_millis(20),
+            max_wait: Span::from_millis(20),
             dscp: DSCP_MEDIA,
             grows_window: false,
         }
@@ -57,7 +58,7 @@ impl Default for TcpOptions {
 
 impl TcpOptions {
     fn waiting(&self) -> usize {
-        let nanos = i128::from(self.most_wait.as_nanos()) * i128::from(self.packets_per_second);
+        let nanos = i128::from(self.max_wait.as_nanos()) * i128::from(self.packets_per_second);
         (nanos / 1_000_000_000).clamp(0, 4096) as usize + 2 * self.batch.max(1)
     }
 }

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use crate::system::checked;
 
-/// While alive, standard input returns each key at once without echo; signals from keys and output
-/// are unchanged.
+/// While this value lives, standard input returns each key at once without echo. Signals from keys,
+/// and output, are unchanged.
 #[derive(Debug)]
 pub struct TerminalKeys {
     before: libc::termios,
@@ -27,7 +27,7 @@ impl TerminalKeys {
         let before = unsafe { before.assume_init() };
         let mut keys = before;
         keys.c_lflag &= !(libc::ICANON | libc::ECHO);
-        // A read returns with the first byte.
+        // A read returns after the first byte.
         (keys.c_cc[libc::VMIN], keys.c_cc[libc::VTIME]) = (1, 0);
         set(&keys)?;
         Ok(Some(Self { before }))
@@ -46,8 +46,8 @@ fn set(attributes: &libc::termios) -> io::Result<()> {
     checked(unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, attributes) }).map(drop)
 }
 
-/// Whether this process group is in the terminal's foreground: a background one must not draw over
-/// a shell.
+/// Returns whether this process group is in the terminal's foreground. A background process must
+/// not draw over a shell.
 pub fn is_in_front(terminal: impl AsFd) -> bool {
     let terminal = terminal.as_fd().as_raw_fd();
     // SAFETY: no pointers, and a descriptor that is open while borrowed.

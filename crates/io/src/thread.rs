@@ -28,7 +28,7 @@ pub enum Scheduler {
     Fifo(u8),
     /// `SCHED_RR` at this priority, 1 to 99: time-slices with threads of equal priority.
     RoundRobin(u8),
-    /// `SCHED_DEADLINE`: `runtime` within `deadline` of the start of every `period`.
+    /// `SCHED_DEADLINE`: gets `runtime` within `deadline` of the start of every `period`.
     Deadline {
         /// Processor time per period.
         runtime: Span,
@@ -43,13 +43,17 @@ pub enum Scheduler {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchedulerError {
     /// Unknown scheduling class.
-    #[error("`{0}` is no scheduler; use other, fifo:70, rr:70 or deadline:RUNTIME/DEADLINE/PERIOD")]
+    #[error(
+        "invalid scheduler '{0}': must be other, fifo:70, rr:70 or deadline:RUNTIME/DEADLINE/PERIOD"
+    )]
     Class(String),
     /// A priority outside 1 to 99.
-    #[error("`{0}` is no priority; use 1 to 99")]
+    #[error("invalid priority '{0}': must be 1 to 99")]
     Priority(String),
     /// Not three durations in ascending order.
-    #[error("`{0}` is not RUNTIME/DEADLINE/PERIOD in rising order; write 200us/1ms/1ms")]
+    #[error(
+        "invalid deadline '{0}': must be RUNTIME/DEADLINE/PERIOD in rising order, as in 200us/1ms/1ms"
+    )]
     Deadline(String),
     /// An invalid duration.
     #[error(transparent)]
@@ -102,7 +106,8 @@ impl fmt::Display for Scheduler {
 }
 
 impl Scheduler {
-    /// One real-time priority lower, for a thread that serves this one; `fifo:70` for a deadline.
+    /// Returns the policy one real-time priority lower, for a thread that serves this one;
+    /// `fifo:70` for a deadline.
     pub const fn one_below(self) -> Self {
         match self {
             Self::Other => Self::Other,
@@ -114,7 +119,7 @@ impl Scheduler {
         }
     }
 
-    /// Scheduling policy of the current thread.
+    /// Returns the scheduling policy of the current thread.
     pub fn current() -> Self {
         // SAFETY: all zeros are a valid sched_attr.
         let mut found: libc::sched_attr = unsafe { core::mem::zeroed() };
@@ -138,7 +143,7 @@ impl Scheduler {
         }
     }
 
-    /// Requests this policy for the current thread. If refused, the old policy stays.
+    /// Requests this policy for the current thread. If the kernel refuses it, the old policy stays.
     pub fn apply(self) -> Granted {
         let errno = self.ask().err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EPERM));
         Granted { asked: self, errno }
@@ -182,12 +187,12 @@ pub struct Granted {
 }
 
 impl Granted {
-    /// Whether the request was granted.
+    /// Returns whether the request was granted.
     pub const fn is_granted(&self) -> bool {
         self.errno == 0
     }
 
-    /// Scheduler in effect.
+    /// Returns the scheduler in effect.
     pub const fn effective(&self) -> Scheduler {
         if self.is_granted() { self.asked } else { Scheduler::Other }
     }
@@ -199,43 +204,43 @@ impl fmt::Display for Granted {
             return write!(f, "{}", self.asked);
         }
         let mend = match (self.errno, self.asked) {
-            (libc::EBUSY, _) => "other deadlines leave too little: ask for less runtime",
+            (libc::EBUSY, _) => "other deadlines leave too little time: request less runtime",
             (_, Scheduler::Deadline { .. }) => "run it as root, or with CAP_SYS_NICE on all cores",
             _ => {
                 "give the user an rtprio limit (/etc/security/limits.d) or the program CAP_SYS_NICE"
             }
         };
-        write!(f, "other, as the system refused {}: {}; {mend}", self.asked, sentence(self.errno))
+        write!(f, "other because the system refused {}: {}; {mend}", self.asked, sentence(self.errno))
     }
 }
 
-/// The system's message for an error number, without the number.
+/// Returns the system's message for an error number, without the number.
 pub(crate) fn sentence(errno: i32) -> String {
     let text = io::Error::from_raw_os_error(errno).to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
-/// Minimum stack of [`spawn`]: the standard library itself needs some.
-const LEAST_STACK: usize = 64 << 10;
-/// Not prefaulted at the far end of the stack, as room for the frames in use.
+/// Minimum stack of [`spawn`], because the standard library itself needs some.
+const MIN_STACK: usize = 64 << 10;
+/// Bytes that are not prefaulted at the far end of the stack, as room for the frames in use.
 const STACK_MARGIN: usize = 24 << 10;
 const PAGE: usize = 4096;
 
 /// Starts a thread with a prefaulted stack (at least 64 KiB) and a timer slack of 1 ns, under
-/// `scheduler` if the system grants it. Returns once that is known.
+/// `scheduler` if the kernel grants it. Returns when that is known.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     scheduler: Scheduler,
     stack_bytes: usize,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<(JoinHandle<T>, Granted)> {
-    let stack_bytes = stack_bytes.max(LEAST_STACK);
+    let stack_bytes = stack_bytes.max(MIN_STACK);
     let (tell, hear) = mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name(name.into()).stack_size(stack_bytes);
     let handle = thread.spawn(move || {
         set_timer_slack();
         touch_stack((stack_bytes - STACK_MARGIN) / PAGE);
-        // Fails only if the spawner is gone, which needs no result.
+        // This fails only if the spawner is gone, which needs no result.
         let _ = tell.send(scheduler.apply());
         drop(tell);
         run()
@@ -244,8 +249,8 @@ pub fn spawn<T: Send + 'static>(
     Ok((handle, granted))
 }
 
-/// Runs `start` with all signals blocked. Threads started by it inherit the mask, so a foreign
-/// program's handlers never run there.
+/// Runs `start` with all signals blocked. Threads that it starts inherit the mask, so a foreign
+/// program's signal handlers never run there.
 pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: both sets are valid and writable; sigfillset fills the one to block.
@@ -358,7 +363,7 @@ mod tests {
         let refused = Granted { asked: Scheduler::Fifo(70), errno: libc::EPERM };
         assert_eq!(
             refused.to_string(),
-            "other, as the system refused fifo:70: operation not permitted; give the user an \
+            "other because the system refused fifo:70: operation not permitted; give the user an \
              rtprio limit (/etc/security/limits.d) or the program CAP_SYS_NICE"
         );
         assert_eq!(refused.effective(), Scheduler::Other);

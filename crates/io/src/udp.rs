@@ -31,7 +31,7 @@ pub use crate::socket::interface::interface_label;
 use crate::socket::seal::Seal;
 
 impl DirectLink {
-    /// Opens the socket and allocates everything it will need.
+    /// Opens the socket and allocates all memory that it needs.
     pub fn open(options: &UdpOptions) -> Result<Self, OpenError> {
         Self::open_sealed(options, None)
     }
@@ -51,8 +51,8 @@ impl DirectLink {
         Self::over(first, also, room_for(options), (local, seal)).launching(options.launch)
     }
 
-    /// Creates a link from a bound UDP socket, with encryption if `seal` is given. Ignores address,
-    /// second network and launch times in `options`.
+    /// Creates a link from a bound UDP socket, with encryption if `seal` is given. Ignores the
+    /// address, second network and launch times in `options`.
     pub fn over_socket(
         socket: impl Into<OwnedFd>,
         options: &UdpOptions,
@@ -64,7 +64,7 @@ impl DirectLink {
         Ok(Self::over((socket, destinations), None, room_for(options), (local, seal)))
     }
 
-    /// Address that the socket is bound to; unspecified for other networks.
+    /// Returns the address that the socket is bound to; unspecified for other networks.
     pub fn local(&self) -> SocketAddr {
         self.place().socket_address().unwrap_or_else(|| (Ipv4Addr::UNSPECIFIED, 0).into())
     }
@@ -74,15 +74,15 @@ fn room_for(options: &UdpOptions) -> DirectRoom {
     DirectRoom {
         datagram_bytes: options.datagram_bytes,
         batch: options.batch,
-        most_destinations: if options.sends() { options.most_destinations } else { 0 },
+        max_destinations: if options.sends() { options.max_destinations } else { 0 },
         transmit_stamp_every: options.transmit_stamp_every,
         sources: options.hosts(),
     }
 }
 
 impl MuxedTransport {
-    /// Creates a transport from a bound UDP socket. Of `options` only the maximum datagram, the
-    /// batch, the packet rate and the DSCP are used.
+    /// Creates a transport from a bound UDP socket. Uses only the maximum datagram, the batch, the
+    /// packet rate and the DSCP from `options`.
     pub fn udp(
         socket: impl Into<OwnedFd>,
         options: &UdpOptions,
@@ -92,7 +92,7 @@ impl MuxedTransport {
         let socket: OwnedFd = socket.into();
         let options = UdpOptions {
             destinations: Vec::new(),
-            most_destinations: 1,
+            max_destinations: 1,
             also: None,
             join: None,
             sources: Vec::new(),
@@ -102,7 +102,7 @@ impl MuxedTransport {
         };
         let another = || -> Result<OwnedFd, OpenError> {
             socket.as_fd().try_clone_to_owned().map_err(|error| {
-                let tried = "opening a UDP socket once more".to_owned();
+                let tried = "duplicating a UDP socket".to_owned();
                 OpenError::new(tried, &error, "raise the limit of open files (`ulimit -n`)")
             })
         };
@@ -111,7 +111,7 @@ impl MuxedTransport {
         let link = DirectLink::over_socket(another()?, &options, seals.sending)?;
         let sending =
             SendingTransport { link: Box::new(link), peer: Some(Arc::clone(&peer)), seen: 0 };
-        let hears = UdpOptions { most_destinations: 0, ..options };
+        let hears = UdpOptions { max_destinations: 0, ..options };
         let link = DirectLink::over_socket(another()?, &hears, seals.receiving)?;
         let hears = match far {
             FarAddress::At(_) => Hears::Peer(Arc::clone(&peer)),
@@ -121,7 +121,7 @@ impl MuxedTransport {
         let report = |seal| -> Result<ReportTransport, OpenError> {
             let socket = Socket::adopt(another()?).map_err(|error| {
                 let tried = "taking over a UDP socket for RTCP".to_owned();
-                OpenError::new(tried, &error, "hand over a UDP socket that is bound")
+                OpenError::new(tried, &error, "pass a bound UDP socket")
             })?;
             Ok(ReportTransport {
                 way: Box::new(Datagrams(socket)),

@@ -4,7 +4,7 @@
 //! Any sound works; it needs no marks. The recording is cut into windows. In each window,
 //! correlation (`correlation`) finds the delay to a frame. For periodic sound, the onset or
 //! envelope does (`periodic`). The phase of the cross spectrum (`fitting`) refines it to a fraction
-//! of a frame, with an uncertainty. A window without a clear delay is void and gives the reason.
+//! of a frame, with an uncertainty. A window without a clear delay is invalid and gives the reason.
 //! Across windows the delay drifts, and steps where frames were dropped or inserted between the
 //! taps (`series`).
 //!
@@ -60,7 +60,7 @@ that has one of these (carried_windows), and a step between them is known modulo
 the period. Without any the delay is ambiguous modulo the period: no delay is
 given, but the period and the possible delay nearest to 0.
 
-A window without a delay is void, and each reason is a row: a tap is silent;
+A window without a delay is invalid, and each reason is a row: a tap is silent;
 both have nothing in common (unlike); several delays are as good (ambiguous,
 with up to eight of them), as of an echo or a tone; the best is at the end of
 --most; the recording ends before the second tap has it; the delay steps within
@@ -72,27 +72,27 @@ Exit status: 0 if a delay was found, 1 if in no window, 2 wrong usage."#;
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct AlignFlags {
-    /// A WAV or FLAC with both taps, or with the first
+    /// WAV or FLAC file with both taps, or with the first
     #[arg(required_unless_present = "device")]
     recording: Option<PathBuf>,
-    /// Another with the second tap, begun at the same instant
+    /// File with the second tap, starting at the same instant
     #[arg(long, value_name = "FILE")]
     second: Option<PathBuf>,
-    /// A device that is recorded instead, with both taps
+    /// Record both taps from this device instead
     #[arg(long, value_name = "DEVICE", value_parser = device(),
           conflicts_with_all = ["recording", "second"], help_heading = "Devices")]
     device: Option<DeviceSpec>,
-    /// How much of it; Ctrl-C ends it sooner
+    /// Recording time; Ctrl-C ends it early
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span,
           help_heading = "Devices")]
     duration: Span,
-    /// Channels of the first and the second tap, counted from 1 [default: 1,2; of two files 1,1]
+    /// Channels of the first and second tap, from 1 [default: 1,2; with two files 1,1]
     #[arg(long, value_name = "N,N", value_parser = two_channels)]
     channels: Option<[usize; 2]>,
-    /// The longest delay that is looked for, either way [default: 100ms, or the recording]
+    /// Maximum delay, in either direction [default: 100ms, or the recording]
     #[arg(long, value_name = "TIME", value_parser = span)]
     most: Option<Span>,
-    /// Sound for one delay; more of it makes each more certain
+    /// Window per delay; longer is more precise
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = span)]
     window: Span,
     #[command(flatten)]
@@ -106,7 +106,8 @@ fn two_channels(text: &str) -> Result<[usize; 2], String> {
         |text: &str| text.trim().parse().ok().filter(|channel| (1..=64).contains(channel));
     let two =
         text.split_once(',').and_then(|(first, second)| Some([channel(first)?, channel(second)?]));
-    two.ok_or_else(|| format!("`{text}` are no two channels; write 1,2, counted from 1"))
+    two.ok_or_else(|| format!("invalid channels '{text}': must be two, counted from 1, such as \
+                               1,2"))
 }
 
 pub(crate) fn run(flags: &AlignFlags) -> Result<(), Failure> {
@@ -117,7 +118,8 @@ pub(crate) fn run(flags: &AlignFlags) -> Result<(), Failure> {
     let report = match (&flags.recording, &flags.device) {
         (Some(recording), _) => of_files(flags, recording)?,
         (None, Some(device)) => of_device(flags, device, &answer)?,
-        (None, None) => return Err(Failure::usage("name a recording, or a card with --device")),
+        (None, None) => return Err(Failure::usage("no recording: name a file, or a device with \
+                                                   --device")),
     };
     answer.give(report)
 }
@@ -130,7 +132,7 @@ fn of_files(flags: &AlignFlags, recording: &Path) -> Result<LabReport, Failure> 
     let second = second.as_ref().map_or((recording, &sound), |(path, sound)| (*path, sound));
     if sound.rate != second.1.rate {
         return Err(Failure::usage(format!(
-            "{} has {} and {} {}, and no delay is the same in both; convert one, such as by sox",
+            "{} has {} and {} {}: both must have the same rate; convert one, for example with sox",
             recording.display(),
             sound.rate,
             second.0.display(),
@@ -152,7 +154,8 @@ fn taps(
     let shorter = rate.span_of(Frames::from_len(first.len().min(second.len())));
     if let Some(most) = flags.most.filter(|most| *most > shorter) {
         return Err(Failure::usage(format!(
-            "no delay of {most} can be found in {shorter} of sound; give a smaller --most, or more sound"
+            "cannot find a delay of {most} in {shorter} of sound; use a smaller --most or a \
+             longer recording"
         )));
     }
     let most = flags.most.unwrap_or(Span::from_millis(100));
@@ -160,19 +163,19 @@ fn taps(
     let found = between(first, second, &BetweenOptions { rate, window, most });
     let mut report = found.report(&name(channels));
     let why = match found.window.cmp(&window) {
-        Ordering::Less => "there is no more sound",
+        Ordering::Less => "the recording is shorter",
         Ordering::Equal => return Ok(report),
-        Ordering::Greater => "64 frames are the least",
+        Ordering::Greater => "the minimum is 64 frames",
     };
     let taken = rate.span_of(found.window);
-    report.notes.push(format!("a window is {taken} and not {}, as {why}", flags.window));
+    report.notes.push(format!("the window is {taken} instead of {}: {why}", flags.window));
     Ok(report)
 }
 
 fn of_device(flags: &AlignFlags, spec: &DeviceSpec, answer: &Answer) -> Result<LabReport, Failure> {
     if matches!(spec, DeviceSpec::Software(SoftwareSpec::Standard(_))) {
         return Err(Failure::usage(
-            "file:- has no clock of its own; name a device, or a recording without --device",
+            "file:- has no clock; name a device, or a recording without --device",
         ));
     }
     let channels = flags.channels.unwrap_or([1, 2]);
@@ -200,8 +203,8 @@ fn of_device(flags: &AlignFlags, spec: &DeviceSpec, answer: &Answer) -> Result<L
 fn tap<'a>(path: &Path, sound: &'a Sound, channel: usize) -> Result<&'a [f32], Failure> {
     sound.channels.get(channel - 1).map(Vec::as_slice).ok_or_else(|| {
         Failure::usage(format!(
-            "{} has no channel {channel}, only {}; say which are the taps by --channels 1,2, or \
-             which file has the second by --second",
+            "{} has no channel {channel}, only {}; choose the channels with --channels 1,2, or \
+             the second file with --second",
             path.display(),
             sound.channels.len()
         ))
@@ -242,7 +245,7 @@ pub struct TapDelays {
 pub struct TapWindow {
     /// Frame of the first tap in the middle of the window, to which the delay applies.
     pub at: Frames,
-    pub delay: Result<TapDelay, Void>,
+    pub delay: Result<TapDelay, InvalidWindow>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -269,7 +272,7 @@ pub struct DelayDrift {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Void {
+pub enum InvalidWindow {
     /// This tap is below −100 dBFS in the window.
     Silent(Tap),
     /// No correlation stands out in the searched range.

@@ -45,8 +45,8 @@ for figures to stand by, run an experiment's own command for longer. The pages
 need no server: open index.html.
 
 For scripts, --report json:
-  { "schema": 1, "command", "duration_ns", "ended_early", "experiments": [
-    { "name", "does", "command", "duration_ns", "page", "rows": [ { "name", "void",
+  { "schema": 2, "command", "duration_ns", "ended_early", "experiments": [
+    { "name", "does", "command", "duration_ns", "page", "rows": [ { "name", "invalid",
       "configured_ns", "uncertainty_ns", "measured": { "count", "p50_ns",
         "p99_ns", "max_ns" } } ], "failed" } ] }
 
@@ -56,30 +56,30 @@ Exit status: 1 if one of them found nothing, or not all have run."#;
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct AllFlags {
-    /// Folder for all reports and for index.html, which leads to them
+    /// Folder for all reports and index.html
     #[arg(long, value_name = "DIR", default_value = "taut-lab")]
     out: PathBuf,
-    /// Where the receiver is of those that send: local, netns:NAME or ssh:HOST
+    /// Host of the receiver: local, netns:NAME or ssh:HOST
     #[arg(long, value_name = "PLACE", default_value = "local")]
     with: HostPlace,
-    /// Only this experiment; any number of times
+    /// Only this experiment; repeatable
     #[arg(long, value_name = "NAME", value_parser = step)]
     only: Vec<&'static Experiment>,
-    /// What to print at the end
+    /// Final report
     #[arg(long, value_name = "KIND", default_value = "text")]
     report: PlainKind,
 }
 
 fn step(name: &str) -> Result<&'static Experiment, String> {
     Experiment::named(name).ok_or_else(|| {
-        format!("no experiment called `{name}` is among them; `taut lab list` names them")
+        format!("unknown experiment '{name}'; `taut lab list` lists them")
     })
 }
 
 pub(crate) fn run(flags: &AllFlags) -> Result<(), Failure> {
     let folder = &flags.out;
     std::fs::create_dir_all(folder).map_err(|error| {
-        Failure::open(format!("making the folder {}: {error}", folder.display()))
+        Failure::open(format!("cannot create folder {}: {error}", folder.display()))
     })?;
     let page = ReportFile::create(&folder.join("index.html"))?;
     let stop = stop_on_signals()?;
@@ -93,10 +93,10 @@ pub(crate) fn run(flags: &AllFlags) -> Result<(), Failure> {
     match failed.map(|outcome| outcome.name).collect::<Vec<_>>() {
         none if none.is_empty() && !report.ended_early => Ok(()),
         none if none.is_empty() => {
-            Err(Failure::running("it was ended before all experiments had run"))
+            Err(Failure::running("stopped before all experiments had run"))
         }
         names => {
-            Err(Failure::running(format!("{} found nothing; see above why", names.join(", "))))
+            Err(Failure::running(format!("{} measured nothing (see the reason above)", names.join(", "))))
         }
     }
 }
@@ -133,7 +133,7 @@ fn run_each(flags: &AllFlags, stop: &Stop) -> Result<AllReport, Failure> {
     let begun = Instant::now();
     let steps = steps::needed(&flags.only);
     let mut report = AllReport {
-        schema: 1,
+        schema: 2,
         command: String::new(),
         duration_ns: 0,
         ended_early: false,
@@ -164,11 +164,11 @@ fn run_each(flags: &AllFlags, stop: &Stop) -> Result<AllReport, Failure> {
 
 fn not_written(path: &Path, error: &std::io::Error) -> Failure {
     let path = path.display();
-    Failure::running(format!("writing {path}: {error}; name a folder that you may write in"))
+    Failure::running(format!("cannot write {path}: {error}; choose a writable folder"))
 }
 
 fn not_started(error: std::io::Error) -> Failure {
-    Failure::running(format!("starting taut: {error}; is it still where it was?"))
+    Failure::running(format!("cannot start taut: {error}; was it moved?"))
 }
 
 /// Runs one; its messages go to a log next to its report.
@@ -231,7 +231,7 @@ mod tests {
         let measured = AllSummary { count: 1, p50_ns: None, p99_ns: None, max_ns: None };
         let row = AllRow {
             name: "core 0".to_owned(),
-            void: None,
+            invalid: None,
             configured_ns: None,
             uncertainty_ns: None,
             measured: Some(measured),
@@ -246,7 +246,7 @@ mod tests {
             failed: None,
         };
         let report = AllReport {
-            schema: 1,
+            schema: 2,
             command: "taut lab all".to_owned(),
             duration_ns: 1,
             ended_early: false,

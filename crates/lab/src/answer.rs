@@ -13,14 +13,13 @@ use tautline_ui::{screen, stop_on_signals};
 use crate::page::{charts, page};
 use crate::report::{HostDescription, LabReport, ReportRow};
 
-/// What every experiment answers with.
+/// Report options of every experiment.
 #[derive(Debug, Args)]
 pub(crate) struct Reporting {
-    /// What to print at the end
+    /// Final report
     #[arg(long, value_name = "KIND", default_value = "text", help_heading = "Report")]
     pub(crate) report: ReportKind,
-    /// Write the report here too, in the format of the name's suffix: .json, .csv, .html, .txt or .svg; any number
-    /// of times
+    /// Also write the report to a .json, .csv, .html, .txt or .svg file; repeatable
     #[arg(long, value_name = "PATH", value_parser = report_path(), help_heading = "Report")]
     pub(crate) report_file: Vec<ReportPath>,
 }
@@ -70,13 +69,13 @@ impl Answer {
     ) -> Result<(), Failure> {
         let report = self.write(report)?;
         if !report.says_something() {
-            let why = report.rows.iter().find_map(|row| row.void.as_deref());
+            let why = report.rows.iter().find_map(|row| row.invalid.as_deref());
             return Err(Failure::running(why.unwrap_or("nothing was measured; the notes say why")));
         }
         unanswered.map_or(Ok(()), |why| Err(Failure::running(why)))
     }
 
-    /// Reports that a host is unusable, with a void row.
+    /// Reports that a host is unusable, with an invalid row.
     pub(crate) fn unusable(
         self,
         experiment: &'static str,
@@ -85,7 +84,7 @@ impl Answer {
     ) -> Result<(), Failure> {
         let (why, mut report) = (why.into(), LabReport::asking(experiment));
         report.hosts.push(HostDescription::here("here"));
-        report.rows.push(ReportRow::void(host.to_string(), why.to_string()));
+        report.rows.push(ReportRow::invalid(host.to_string(), why.to_string()));
         self.write(report)?;
         Err(why)
     }
@@ -117,16 +116,16 @@ pub(crate) fn print_json(found: &impl Serialize) -> Result<(), Failure> {
 }
 
 /// Maximum number of values in a run: 16 bytes each, and a sorted copy at the end.
-const MOST: usize = 20_000_000;
+const MAX: usize = 20_000_000;
 
 /// Rejects a run with more values: they stay in locked memory until the end.
 pub(crate) fn check_room(values: usize) -> Result<(), Failure> {
-    if values <= MOST {
+    if values <= MAX {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "{values} values are to be kept in memory, and {MOST} is the most; use a shorter --duration, \
-         or look less often"
+        "{values} values do not fit in memory (maximum {MAX}); use a shorter --duration or a \
+         longer interval"
     )))
 }
 

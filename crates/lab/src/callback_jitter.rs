@@ -44,19 +44,19 @@ too short, blocks come in pairs."#;
           group = ArgGroup::new("devices").required(true).multiple(true)
               .args(["device", "output", "input"]))]
 pub struct CallbackJitterFlags {
-    /// A device, both ways at once
+    /// Device to play to and capture from
     #[arg(long, value_name = "DEVICE", value_parser = device())]
     device: Vec<DeviceSpec>,
-    /// A device to play to; what is played is silence
+    /// Device to play silence to
     #[arg(long, short, value_name = "DEVICE", value_parser = device())]
     output: Vec<DeviceSpec>,
-    /// A device to capture from
+    /// Device to capture from
     #[arg(long, short, value_name = "DEVICE", value_parser = device())]
     input: Vec<DeviceSpec>,
-    /// How long to wait before calls count: streams begin, servos find their rate
+    /// Time before calls count, while streams and servos settle
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
     settle: Span,
-    /// How long they count
+    /// Time during which calls count
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
     duration: Span,
     /// Channels
@@ -77,8 +77,7 @@ pub(crate) fn run(flags: &CallbackJitterFlags) -> Result<(), Failure> {
     if asked.iter().any(|(spec, _)| matches!(spec, DeviceSpec::Software(SoftwareSpec::Standard(_))))
     {
         return Err(Failure::usage(
-            "file:- is for taut send and taut recv, and has no clock of its own; taut devices lists \
-             what has",
+            "file:- has no clock; choose a device that `taut devices` lists",
         ));
     }
     let answer = Answer::open(&flags.reporting)?;
@@ -117,7 +116,7 @@ impl CallbackJitterFlags {
 
 const BEAT: Span = Span::from_millis(20);
 
-/// Runs the devices in parallel, with silence. A failed one is a void row with the reason.
+/// Runs the devices in parallel, with silence. A failed one is an invalid row with the reason.
 fn measure(
     devices: Vec<OpenedSide>,
     options: &CallbackJitterFlags,
@@ -150,11 +149,11 @@ fn measure(
             Ok(_) if counted.len() >= 2 => {
                 report.rows.extend(figures::rows(&side, &counted, unkept))
             }
-            Ok(_) => report.rows.push(ReportRow::void(
+            Ok(_) => report.rows.push(ReportRow::invalid(
                 side.name,
-                "it called fewer than twice; use a longer --duration, or look whether it runs",
+                "it made fewer than two calls; use a longer --duration, or check that it runs",
             )),
-            Err(error) => report.rows.push(ReportRow::void(side.name, error.to_string())),
+            Err(error) => report.rows.push(ReportRow::invalid(side.name, error.to_string())),
         }
     }
     Ok(report)

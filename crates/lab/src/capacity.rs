@@ -72,7 +72,7 @@ anything, or more than --allow, less is held.
 Before it comes the same plugin on this machine alone, and workers whose blocks
 cost nothing: an idle exchange. After it comes a bare exchange of as many bytes.
 What was missed while every core of the host stood still does not count, and
-neither does what a worker that such a freeze held up is still behind with; both
+neither does what a worker that such a stall held up is still behind with; both
 are told. With --virtual-work a plugin's time passes by a timer; grids have it
 but for the rows that say `real work`.
 
@@ -84,81 +84,83 @@ what is missed: of calls that return too late, not of answers that are late."#;
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct CapacityFlags {
-    /// Many points at once, instead of the one that the options below say
+    /// Measure a set of points instead of one
     #[arg(long, value_name = "GRID", conflicts_with_all = ["rate", "period", "window", "workers"])]
     grid: Option<CapacityGrid>,
     /// Sample rate
     #[arg(long, value_name = "HZ", default_value = "96000", value_parser = rate,
           help_heading = "Point")]
     rate: Rate,
-    /// Frames that the host hands out at a time: 210 are 2.19ms at 96000 Hz
+    /// Frames per block: 210 are 2.19ms at 96000 Hz
     #[arg(long, value_name = "FRAMES", default_value_t = 210, help_heading = "Point",
           value_parser = clap::value_parser!(u32).range(16..=4096))]
     period: u32,
-    /// Blocks under way: 0 is back within its own period
+    /// Blocks in flight; with 0 each returns in its own period
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Point",
           value_parser = clap::value_parser!(u32).range(0..=16))]
     window: u32,
-    /// Workers, each a machine with one plugin; 0 is the plugin on this machine alone
+    /// Workers, each a machine with one plugin; 0 is this machine alone
     #[arg(long, value_name = "N", default_value_t = 7, help_heading = "Point",
           value_parser = clap::value_parser!(u8).range(0..=32))]
     workers: u8,
-    /// How long the host's call waits for an answer at most, where there is a window
-    /// [default: 0, or as the grid has it]
+    /// Maximum wait for an answer if there is a window [default: 0, or the grid's]
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Point")]
     wait: Option<Span>,
-    /// Let the plugins' time pass by a timer, so that a few cores stand for many machines
+    /// Simulate the plugins' run time with a timer: a few cores replace many machines
     #[arg(long, help_heading = "Plugin")]
     virtual_work: bool,
-    /// What takes the time
+    /// How the plugin's run time varies
     #[arg(long, value_name = "KIND", default_value = "fixed", help_heading = "Plugin")]
     work: CapacityWork,
-    /// Where libtautline_ladspa_cost.so is, which `make plugins` builds [default: in LADSPA_PATH, beside
-    /// `taut`, or installed with it]
+    /// Folder of libtautline_ladspa_cost.so [default: LADSPA_PATH, or next to `taut`]
+    ///
+    /// `make plugins` builds it. By default, it is searched in LADSPA_PATH, next to `taut`, and
+    /// where `taut` was installed.
     #[arg(long, value_name = "FOLDER", help_heading = "Plugin")]
     plugins: Option<PathBuf>,
-    /// From one cost to the next
+    /// Increase of the run time per step
     #[arg(long, value_name = "TIME", default_value = "100us", value_parser = span,
           help_heading = "Search")]
     step: Span,
-    /// What is found is known to within this
+    /// Precision of the result
     #[arg(long, value_name = "TIME", default_value = "10us", value_parser = span,
           help_heading = "Search")]
     fine: Span,
-    /// How long each cost is tried
+    /// Duration of each try
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = span,
           help_heading = "Search")]
     attempt: Span,
-    /// How often a cost that misses 2 % is tried before it counts as too much
+    /// Tries with more than 2 % missed before a run time fails
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Search",
           value_parser = clap::value_parser!(u32).range(1..=100))]
     tries: u32,
-    /// How long the workers are idle first, and a bare exchange goes on last
+    /// Duration of the idle exchange before, and of the bare exchange after
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = span,
           help_heading = "Search")]
     idle: Span,
-    /// How long the greatest cost that went is held
+    /// Duration of the final hold
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = span,
           help_heading = "Search")]
     hold: Span,
-    /// So many blocks of all may be missed while it is held: sporadic ones of a machine that others use too
+    /// Share of blocks that the hold may miss
     #[arg(long, value_name = "SHARE", default_value = "0%", help_heading = "Search")]
     allow: Share,
-    /// Join master and workers by a switch with links of so many bits per second, such as 100Mbit
+    /// Connect all machines to a switch with links of this rate, such as 100Mbit
     #[arg(long, value_name = "RATE",
           conflicts_with_all = ["local", "workers_here"], help_heading = "Machines")]
     link_rate: Option<BitRate>,
-    /// Run the workers on this machine's loopback: no root, no network namespaces
+    /// Run the workers on loopback: no root, no network namespaces
     #[arg(long, help_heading = "Machines")]
     local: bool,
-    /// Run the workers as threads of this program: no program is started
+    /// Run the workers as threads of this program
     #[arg(long, conflicts_with = "local", help_heading = "Machines")]
     workers_here: bool,
-    /// Neither encrypt nor authenticate blocks, to see what that costs
+    /// Send blocks without encryption and authentication
     #[arg(long, requires = "local", help_heading = "Machines")]
     cleartext: bool,
-    /// Let a JACK server without a card (`jackd -d dummy`, started for it) call the master instead of a timer, and tell
-    /// the xruns that it counts
+    /// Let a JACK server without a card call the master, and report its xruns
+    ///
+    /// Starts `jackd -d dummy`, which replaces the timer.
     #[arg(long, help_heading = "Machines")]
     jack: bool,
     /// Priority of the master's thread
@@ -171,10 +173,10 @@ pub struct CapacityFlags {
 /// `taut lab echo`
 #[derive(Debug, Args)]
 pub struct EchoFlags {
-    /// Where datagrams arrive; UDP port 0 is one that is free
+    /// Address to listen at; UDP port 0 picks a free one
     #[arg(long, value_name = "IP:PORT")]
     listen: SocketAddr,
-    /// Priority of the thread that sends them back
+    /// Priority of the echoing thread
     #[arg(long, value_name = "CLASS")]
     scheduler: Scheduler,
 }
@@ -182,7 +184,7 @@ pub struct EchoFlags {
 pub(crate) fn run(flags: &CapacityFlags) -> Result<(), Failure> {
     if flags.workers_here && flags.work != CapacityWork::Fixed {
         return Err(Failure::usage(
-            "a thread here takes as long for every block; leave out --work, or --workers-here",
+            "--workers-here supports only a fixed run time; remove --work or --workers-here",
         ));
     }
     let points = points(flags)?;
@@ -191,7 +193,7 @@ pub(crate) fn run(flags: &CapacityFlags) -> Result<(), Failure> {
     }
     points.iter().try_for_each(|point| check_room(flags.values(point)))?;
     let program = std::env::current_exe()
-        .map_err(|error| Failure::open(format!("where this program is: {error}")))?;
+        .map_err(|error| Failure::open(format!("cannot find this program: {error}")))?;
     let place = match flags {
         CapacityFlags { workers_here: true, .. } => MachinesPlace::Here,
         CapacityFlags { local: true, .. } => MachinesPlace::Loopback,
@@ -238,8 +240,8 @@ fn jack_client(server: &str, pace: JackPace) -> Result<JackClient, String> {
     match (rate, period) == (pace.rate, pace.period) {
         true => Ok(JackClient { device, xruns: word.xruns, woke_ns: word.woke_ns }),
         false => Err(format!(
-            "the JACK server was asked for {} frames at {} and has {period} at {rate}; use a --period that it takes, \
-             such as 256, or leave out --jack",
+            "requested {} frames at {} from the JACK server, but it runs with {period} at {rate}; \
+             use a --period that it accepts, such as 256, or remove --jack",
             pace.period, pace.rate
         )),
     }
@@ -267,8 +269,8 @@ fn points(flags: &CapacityFlags) -> Result<Vec<CapacityPoint>, Failure> {
     let workers = usize::from(flags.workers);
     if !flags.virtual_work && workers > cores {
         return Err(Failure::usage(format!(
-            "{workers} workers that work want a core each, and this machine has {cores}; use --virtual-work, \
-             by which their time passes by a timer, or fewer --workers"
+            "{workers} workers need a core each, but this machine has {cores}; use --virtual-work \
+             (simulated by a timer) or fewer --workers"
         )));
     }
     Ok(vec![CapacityPoint {
@@ -281,16 +283,16 @@ fn points(flags: &CapacityFlags) -> Result<Vec<CapacityPoint>, Failure> {
     }])
 }
 
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 
 pub(crate) fn echo(flags: &EchoFlags) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
     let failed = |error: std::io::Error| {
-        Failure::open(format!("listening at {}: {error}; use UDP port 0", flags.listen))
+        Failure::open(format!("cannot listen at {}: {error}; use UDP port 0", flags.listen))
     };
     let socket = UdpSocket::bind(flags.listen).map_err(failed)?;
     screen::print(&format!("{}\n", socket.local_addr().map_err(failed)?));
-    let run = move || bare::echo(&socket, &stop, PATIENCE);
+    let run = move || bare::echo(&socket, &stop, TIMEOUT);
     let (thread, _) = spawn("taut-echo", flags.scheduler, 0, run).map_err(failed)?;
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(failed)
 }
@@ -305,7 +307,7 @@ impl CapacityFlags {
 
 /// Measures the points, each after a local run of the plugin at its rate and period. The master is
 /// woken by a timer or a JACK server. Also returns why nothing is known of workers, if all their
-/// rows are void.
+/// rows are invalid.
 fn measure(
     (options, points): (&CapacityFlags, &[CapacityPoint]),
     (machines, jack): (&mut Machines, Option<&mut JackMaster>),
@@ -336,7 +338,7 @@ fn measure(
             if point.workers > 0 {
                 of_workers.push(row.as_ref().err().cloned());
             }
-            let mut row = row.unwrap_or_else(|why| ReportRow::void(name, why));
+            let mut row = row.unwrap_or_else(|why| ReportRow::invalid(name, why));
             if machines.are_on_loopback() {
                 figures::leave_out_packets(&mut row);
             }
@@ -345,7 +347,7 @@ fn measure(
         local.push(here);
     }
     if !unmeasured.is_empty() {
-        report.notes.push(format!("ended before these, as asked: {}", unmeasured.join("; ")));
+        report.notes.push(format!("stopped on request before: {}", unmeasured.join("; ")));
     }
     let mut host = HostDescription::here("here");
     measuring.stall_monitor.poll();
@@ -353,12 +355,16 @@ fn measure(
     report.hosts.push(host);
     report.notes.extend(figures::notes((options, points), machines));
     if let Some(refused) = measuring.stall_monitor.trust().refused {
-        report.notes.push(format!("stalls may be other programs': the witness runs as {refused}"));
+        report
+            .notes
+            .push(format!("stalls may be caused by other programs: the stall monitor runs as \
+                           {refused}"));
     }
     (report, unanswered(of_workers))
 }
 
-/// Returns the first reason if all rows of workers are void; local rows do not count as an answer.
+/// Returns the first reason if all rows of workers are invalid; local rows do not count as an
+/// answer.
 fn unanswered(of_workers: Vec<Option<String>>) -> Option<String> {
     of_workers.into_iter().collect::<Option<Vec<_>>>()?.into_iter().next()
 }

@@ -53,7 +53,8 @@ impl ReadFrames {
     pub(crate) fn note(&self) -> Option<String> {
         let Self { other_links, .. } = self;
         (*other_links > 0).then(|| {
-            format!("{other_links} frames are of a link that is not read here; capture Ethernet or -i any")
+            format!("{other_links} frames have an unsupported link type; capture Ethernet or -i \
+                     any")
         })
     }
 }
@@ -66,10 +67,9 @@ pub(crate) fn read_frames(
     let ended = match create_reader(BUFFER, file) {
         Ok(mut reader) => blocks.all(reader.as_mut()),
         Err(PcapError::Eof) => Err("it is empty; capture again".to_owned()),
-        Err(PcapError::ReadError) => Err("it could not be read; check the disk".to_owned()),
+        Err(PcapError::ReadError) => Err("read error; check the disk".to_owned()),
         Err(_) => {
-            Err("it is neither pcap nor pcapng; tcpdump -w FILE writes the one, Wireshark the \
-                       other"
+            Err("it is neither pcap nor pcapng, as written by tcpdump -w FILE and Wireshark"
                 .to_owned())
         }
     };
@@ -101,20 +101,20 @@ impl CaptureBlocks<'_> {
                 Err(PcapError::Eof) => return Ok(()),
                 Err(PcapError::Incomplete(_)) => {}
                 Err(PcapError::UnexpectedEof) => {
-                    return Err("it breaks off in the middle of a frame; what came before is read"
+                    return Err("it ends within a frame; the frames before were read"
                         .to_owned());
                 }
                 Err(_) => {
-                    return Err("it is damaged; what came before the damage is read".to_owned());
+                    return Err("it is damaged; the frames before the damage were read".to_owned());
                 }
             }
             let before = reader.data().len();
             if reader.refill().is_err() {
-                return Err("it could not be read to its end; check the disk".to_owned());
+                return Err("read error before its end; check the disk".to_owned());
             }
             if reader.data().len() == before && !reader.reader_exhausted() {
                 return Err(
-                    "a frame in it is longer than any can be; what came before is read".to_owned()
+                    "it has a frame that is too long; the frames before were read".to_owned()
                 );
             }
         }

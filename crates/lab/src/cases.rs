@@ -1,4 +1,4 @@
-//! Cases of an experiment between two hosts, in sequence, one row each. A failed case is a void
+//! Cases of an experiment between two hosts, in sequence, one row each. A failed case is an invalid
 //! row, and the next one runs. A silent agent is replaced. A host that is gone ends the experiment.
 
 use crate::hosts::HostError;
@@ -40,7 +40,7 @@ impl<'a> Cases<'a> {
     ) {
         match self.attempt(name, hosts, case) {
             Some(Ok(row)) => self.row(row),
-            Some(Err(error)) => self.row(ReportRow::void(name, error.to_string())),
+            Some(Err(error)) => self.row(ReportRow::invalid(name, error.to_string())),
             None => {}
         }
     }
@@ -80,7 +80,7 @@ impl<'a> Cases<'a> {
 
     pub(crate) fn asked(&mut self, goes_on: bool, after: &str) {
         if !goes_on && !self.over {
-            self.note(format!("ended after {after}, as asked"));
+            self.note(format!("stopped after {after}, as requested"));
             self.over = true;
         }
     }
@@ -122,7 +122,7 @@ mod tests {
         HostError::Ended { place: "ssh:x".to_owned(), why: "its power failed".to_owned() }
     }
 
-    /// Three cases; the second ends like this. Returns the reasons of void rows, the notes, and the
+    /// Three cases; the second ends like this. Returns the reasons of invalid rows, the notes, and the
     /// number of replaced agents.
     fn second(came: HostError, answer: Result<(), HostError>) -> (Vec<String>, Vec<String>, u32) {
         let mut agents = Agents { replaced: 0, answer };
@@ -135,25 +135,25 @@ mod tests {
                 None => Ok(ReportRow::named(name)),
             });
         }
-        let void = |row: &ReportRow| row.void.clone().unwrap_or_default();
-        (cases.report.rows.iter().map(void).collect(), cases.report.notes, agents.replaced)
+        let invalid = |row: &ReportRow| row.invalid.clone().unwrap_or_default();
+        (cases.report.rows.iter().map(invalid).collect(), cases.report.notes, agents.replaced)
     }
 
     #[test]
     fn what_a_host_refuses_is_a_void_row_and_a_silent_agent_is_replaced_and_the_rest_goes_on() {
         for (came, replaced) in [(refused(), 0), (silent(), 1)] {
-            let void = [String::new(), came.to_string(), String::new()];
-            assert_eq!(second(came, Ok(())), (void.into(), Vec::new(), replaced));
+            let invalid = [String::new(), came.to_string(), String::new()];
+            assert_eq!(second(came, Ok(())), (invalid.into(), Vec::new(), replaced));
         }
     }
 
     #[test]
     fn a_host_that_is_gone_or_cannot_be_had_again_ends_it_with_its_reason() {
-        let (void, notes, replaced) = second(gone(), Ok(()));
-        assert_eq!((void.len(), replaced), (2, 0));
+        let (invalid, notes, replaced) = second(gone(), Ok(()));
+        assert_eq!((invalid.len(), replaced), (2, 0));
         assert_eq!(notes, [format!("ended at second: {}", gone())]);
-        let (void, notes, replaced) = second(silent(), Err(gone()));
-        assert_eq!((&void[1], void.len(), replaced), (&silent().to_string(), 2, 1));
+        let (invalid, notes, replaced) = second(silent(), Err(gone()));
+        assert_eq!((&invalid[1], invalid.len(), replaced), (&silent().to_string(), 2, 1));
         assert_eq!(notes, [format!("ended at second: {}", gone())]);
     }
 

@@ -1,4 +1,4 @@
-//! `taut lab`: its commands, and the programs that experiments start at other hosts.
+//! `taut lab`: its commands, including those that experiments start on other hosts.
 
 use std::io::{stdin, stdout};
 
@@ -20,82 +20,82 @@ use crate::{
 pub enum Lab {
     /// List the experiments
     List,
-    /// Measure how long sound takes from one device to another, by time marks in the sound
+    /// Measure the latency between two audio devices with time marks in the sound
     Delay(Box<delay::DelayFlags>),
-    /// Measure how far apart two taps of one sound are: two channels of a recording or a card
+    /// Measure the delay between two taps of one sound
     Align(Box<align::AlignFlags>),
-    /// Measure how long sound takes from the mouth at one end of a call to the ear at the other
+    /// Measure the mouth-to-ear latency of a call
     MouthToEar(Box<mouth_to_ear::MouthToEarFlags>),
-    /// Measure where the time of every packet goes, stage by stage, between two hosts
+    /// Measure the latency of a stream between two hosts, stage by stage
     Stages(Box<stages::StagesFlags>),
-    /// Measure how long packets take from the kernel's arrival to the program that reads them
+    /// Measure the time from the kernel's arrival timestamp to the receiving program
     Kernel(Box<kernel::KernelFlags>),
-    /// Measure whether latencies are kept, from 100 ms down to 3 ms
+    /// Compare measured with configured latency, from 100 ms down to 3 ms
     LatencySweep(Box<latency_sweep::LatencySweepFlags>),
-    /// Measure what the least latency is that loses nothing
+    /// Find the minimum latency without loss
     MinLatency(Box<min_latency::MinLatencyFlags>),
-    /// Measure which scheduler serves sound, quiet and loaded, apart and on one core
+    /// Compare schedulers, idle and loaded, on separate cores and on one
     Schedulers(Box<schedulers::SchedulerFlags>),
-    /// Measure what else the network carries, and what that does to a stream
+    /// Measure other network traffic and its effect on a stream
     Network(Box<network::NetworkFlags>),
-    /// Measure how regular blocks are on both sides of a sound device
+    /// Measure the regularity of callbacks on both sides of a sound device
     CallbackJitter(Box<callback_jitter::CallbackJitterFlags>),
-    /// Measure a stream whose receiver has little processor or memory
+    /// Measure a stream whose receiver has little CPU or memory
     Limits(Box<limits::LimitsFlags>),
-    /// Measure how late this machine wakes a thread, and how long every core freezes
+    /// Measure how late this machine wakes threads, and stalls of all cores
     Stalls(stalls::StallFlags),
-    /// Measure how busy this machine and its programs are, interval by interval
+    /// Measure the load of this machine and its programs over time
     Resources(resources::ResourceFlags),
-    /// Measure whether what is heard is the sound that was sent: bit for bit, or how else
+    /// Measure whether the received sound equals the sent sound
     Quality(Box<quality::QualityFlags>),
-    /// Measure how many streams are carried without a miss
+    /// Find the maximum number of streams without a miss
     Load(Box<load::LoadFlags>),
-    /// Measure what measuring costs
+    /// Measure the cost of measuring
     Overhead(Box<overhead::OverheadFlags>),
-    /// Measure at which intervals packets go or come: by a ledger, at a socket, from a capture
+    /// Measure packet intervals from a packet log, a socket or a capture
     Interval(Box<interval::IntervalFlags>),
     /// Measure how much of a period plugins on other machines can use
     Capacity(Box<capacity::CapacityFlags>),
-    /// Relay a stream as a bad network would: late, lost, reordered, twice
+    /// Relay a stream like a bad network: delay, lose, reorder, duplicate
     Impair(Box<impair::ImpairFlags>),
-    /// Run every experiment once, shortly, and write a page that leads to their reports
+    /// Run every experiment briefly and write an index page of their reports
     All(all::AllFlags),
-    /// Report how two reports differ, stage by stage, and whether the second is worse by more than noise
+    /// Compare two reports stage by stage and detect regressions
     Compare(compare_reports::CompareFlags),
-    /// Do what an experiment on another host asks for, over standard input and output
+    /// Serve an experiment on another host, over standard input and output
     #[command(hide = true)]
     Agent,
-    /// Burden this machine or the network until Ctrl-C, for an experiment
+    /// Load this machine or the network until Ctrl-C, for an experiment
     #[command(hide = true)]
     Loadgen(loadgen::LoadgenFlags),
-    /// Play time marks until Ctrl-C, and then say when each met the DAC, for an experiment
+    /// Play time marks until Ctrl-C, then print when each met the DAC, for an experiment
     #[command(hide = true)]
     Play(Box<delay::MarkSide>),
-    /// Hear time marks until Ctrl-C, and then say when each met the ADC, for an experiment
+    /// Record time marks until Ctrl-C, then print when each met the ADC, for an experiment
     #[command(hide = true)]
     Hear(Box<delay::MarkSide>),
     /// Play noise until Ctrl-C, for an experiment
     #[command(hide = true)]
     Mouth(mouth_to_ear::BesideFlags),
-    /// Keep what a device hears until Ctrl-C, and then print it, for an experiment
+    /// Record a device until Ctrl-C, then print the sound, for an experiment
     #[command(hide = true)]
     Tap(mouth_to_ear::BesideFlags),
     /// Write the sound whose quality is measured, for an experiment
     #[command(hide = true)]
     Sound(quality::KnownSound),
-    /// Read what the interfaces of this machine carry until Ctrl-C, for an experiment
+    /// Count the traffic of this machine's interfaces until Ctrl-C, for an experiment
     #[command(hide = true)]
     Traffic(traffic::TrafficFlags),
-    /// Send numbered packets at a pace, for an experiment
+    /// Send numbered packets at a fixed interval, for an experiment
     #[command(hide = true)]
     Packets(kernel::PacketsFlags),
-    /// Send a stream as barely as can be by a rung of the pacing ladder, for an experiment
+    /// Send a stream from a bare loop with one pacing mode, for an experiment
     #[command(hide = true)]
     Loop(interval::LoopFlags),
-    /// Read what this machine does until Ctrl-C, for an experiment
+    /// Sample this machine's load until Ctrl-C, for an experiment
     #[command(hide = true)]
     Sample(resources::SampleFlags),
-    /// Send datagrams back until Ctrl-C, for an experiment
+    /// Echo datagrams until Ctrl-C, for an experiment
     #[command(hide = true)]
     Echo(capacity::EchoFlags),
 }
@@ -106,13 +106,13 @@ fn list() {
     }
     screen::say("");
     screen::say(
-        "all             runs each of them once, shortly, and writes a page that leads to their reports",
+        "all             run every experiment briefly and write an index page of their reports",
     );
     screen::say(
-        "compare         reports how two reports differ, and whether the second is worse by more than noise",
+        "compare         compare two reports stage by stage and detect regressions",
     );
     screen::say(
-        "impair          relays a stream as a bad network would, for others to be measured over",
+        "impair          relay a stream like a bad network: delay, lose, reorder, duplicate",
     );
 }
 
@@ -126,7 +126,7 @@ impl Lab {
             Self::Agent => {
                 let stop = stop_in_order()?;
                 serve(stdin(), stdout().lock(), &stop)
-                    .map_err(|error| Failure::running(format!("as an agent: {error}")))
+                    .map_err(|error| Failure::running(format!("agent: {error}")))
             }
             Self::All(flags) => all::run(flags),
             Self::Align(flags) => align::run(flags),

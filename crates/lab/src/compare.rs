@@ -27,7 +27,7 @@ use tautline_proto::time::Span;
 
 use crate::statistics::SeriesDifference;
 pub use counts::SecondsCounted;
-pub use matched::LEAST;
+pub use matched::MIN;
 pub use outcome::ComparedOutcome;
 pub use read::{ReadError, ReadReport};
 pub(crate) use stages::signed_ms;
@@ -73,7 +73,7 @@ pub struct ComparedFigure {
     /// The stage, or `sender_late`, `receiver_late`; absent for the row itself.
     pub part: Option<String>,
     /// `p50_ns`, `p99_ns`, `max_ns`, `missed_share`, `late_share`, `lost_share`, `unheard_share`,
-    /// `sender_xruns_per_s`, `receiver_xruns_per_s` or `freezes_per_s`.
+    /// `sender_xruns_per_s`, `receiver_xruns_per_s` or `stalls_per_s`.
     pub key: &'static str,
     /// Value in the first report; for times the median of its seconds.
     pub first: f64,
@@ -125,7 +125,7 @@ pub struct CompareOptions {
 impl Compared {
     pub fn of(first: &ReadReport, second: &ReadReport, options: CompareOptions) -> Self {
         let mut compared = Self {
-            schema: 1,
+            schema: 2,
             experiment: first.experiment.clone(),
             outcome: ComparedOutcome::Undecided,
             because: Vec::new(),

@@ -51,15 +51,15 @@ Two reports do not say whether the program changed or the machine: first compare
 two of the same version, measured one after the other.
 
 For scripts, --report json:
-  { "schema": 1, "experiment", "outcome": "same" |
+  { "schema": 2, "experiment", "outcome": "same" |
     "no_regression" | "better" | "worse" | "undecided", "because": [],
     "tested", "rows": [ { "name", "other_name", "unknown", "lacks": [],
     "gone", "figures": [ { "part": stage | "sender_late" | "receiver_late" |
       null, "key": "p50_ns" | "p99_ns" | "max_ns" | "missed_share" |
-      "late_share" | "lost_share" | "unheard_share" | "sender_xruns_per_s" |
-      "receiver_xruns_per_s" | "freezes_per_s", "first", "second", "interval",
-      "threshold_ns", "a12", "counted": [ { "count", "due", "seconds_with",
-      "seconds" } of each ], "p", "p_of_all", "verdict": "unknown" |
+      "late_share" | "lost_share" | "underrun_discarded_share" |
+      "sender_xruns_per_s" | "receiver_xruns_per_s" | "stalls_per_s", "first",
+      "second", "interval", "threshold_ns", "a12", "counted": [ { "count",
+      "due", "seconds_with", "seconds" } of each ], "p", "p_of_all", "verdict": "unknown" |
       "follows" | "none" | "less" | "more", "why" } ],
     "stages": [ { "name", "first_ns", "second_ns", "difference_ns",
     "differs" } ], "counters": [ { "name", "first", "second" } ],
@@ -76,13 +76,13 @@ report, 3 if it cannot be opened."#;
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct CompareFlags {
-    /// The report to compare with, as JSON
+    /// Reference report (JSON)
     #[arg(value_name = "A.json")]
     first: PathBuf,
-    /// The report that is to be no worse, as JSON
+    /// Report to check (JSON)
     #[arg(value_name = "B.json")]
     second: PathBuf,
-    /// Differences of times up to this are none; if nothing is said, of streams a frame
+    /// Ignore time differences up to this [default: for streams, one frame]
     #[arg(long, value_name = "TIME", value_parser = span)]
     threshold: Option<Span>,
     #[command(flatten)]
@@ -100,8 +100,8 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<(), Failure> {
     let (first, second) = (read(&flags.first)?, read(&flags.second)?);
     if let Some([one, other]) = first.commands_that_differ(&second) {
         return Err(Failure::undecided(format!(
-            "{} is a report of taut {one}, {} of taut {other}: they cannot be compared; give two \
-             reports of one command",
+            "cannot compare {} (taut {one}) with {} (taut {other}); use two reports of the same \
+             command",
             flags.first.display(),
             flags.second.display()
         )));
@@ -126,11 +126,12 @@ fn judged(compared: &Compared, flags: &CompareFlags) -> Option<Failure> {
     match compared.outcome {
         ComparedOutcome::Same | ComparedOutcome::NoRegression | ComparedOutcome::Better => None,
         ComparedOutcome::Worse => Some(Failure::running(format!(
-            "{second} is worse than {first}: {because}; measure both again to see whether it was the machine"
+            "{second} is worse than {first}: {because}; repeat both measurements to rule out the \
+             machine"
         ))),
         ComparedOutcome::Undecided => Some(Failure::undecided(format!(
-            "whether {second} is worse than {first} is not known: {because}; measure both with one command, \
-             for 8 s and longer"
+            "unknown whether {second} is worse than {first}: {because}; measure both with the \
+             same command for at least 8 s"
         ))),
     }
 }
@@ -162,7 +163,7 @@ mod tests {
             ..ComparedRow::default()
         };
         let compared = Compared {
-            schema: 1,
+            schema: 2,
             experiment: "latency-sweep".to_owned(),
             outcome: ComparedOutcome::Same,
             because: Vec::new(),

@@ -81,37 +81,38 @@ was heard.
 With --with or --played-at each side is a program at its host, started by an
 agent there; their logs are joined when the run is over, their clocks by asking
 both agents meanwhile how they stand, which half of a round trip leaves unsure.
-The row is void where that is too much, or a clock jumped."#;
+The row is invalid where that is too much, or a clock jumped."#;
 
 /// `taut lab delay`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct DelayFlags {
-    /// Where the marks are played
+    /// Device that plays the marks
     #[arg(long, short, value_name = "DEVICE")]
     output: NamedDevice,
-    /// Where they are heard
+    /// Device that records the marks
     #[arg(long, short, value_name = "DEVICE")]
     input: NamedDevice,
-    /// What the latency between was set to, to be shown beside what was measured
+    /// Configured latency, shown next to the measured one
     #[arg(long, value_name = "TIME", value_parser = span)]
     configured: Option<Span>,
-    /// Where they are heard, if not by this program: local, netns:NAME or ssh:HOST, where `taut`
-    /// of this version must be
+    /// Host that records: local, netns:NAME or ssh:HOST [default: this program]
+    ///
+    /// The host must have the same version of `taut`.
     #[arg(long, value_name = "PLACE", help_heading = "Hosts")]
     with: Option<HostPlace>,
-    /// Where they are played, if not by this program: the same
+    /// Host that plays: local, netns:NAME or ssh:HOST [default: this program]
     #[arg(long, value_name = "PLACE", help_heading = "Hosts")]
     played_at: Option<HostPlace>,
     #[command(flatten)]
     clocks: ClockFlags,
     #[command(flatten)]
     shape: MarkShape,
-    /// How long to wait before marks count: streams begin, servos find their rate
+    /// Time before marks count, while streams and servos settle
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = span,
           help_heading = "Run")]
     settle: Span,
-    /// How long they count; Ctrl-C ends it sooner
+    /// Time during which marks count; Ctrl-C ends it early
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span,
           help_heading = "Run")]
     duration: Span,
@@ -119,7 +120,7 @@ pub struct DelayFlags {
     reporting: Reporting,
 }
 
-/// Marks, and how the devices run that play and hear them.
+/// Marks, and settings of the devices that play and record them.
 #[derive(Debug, Args)]
 pub struct MarkShape {
     /// Sample rate
@@ -130,26 +131,25 @@ pub struct MarkShape {
     #[arg(long, value_name = "N", default_value = "2", value_parser = channels,
           help_heading = "Devices")]
     channels: Channels,
-    /// The channel that is listened to, counted from 1
+    /// Channel to search, from 1
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Devices",
           value_parser = clap::value_parser!(u32).range(1..=64))]
     channel: u32,
-    /// Frames that each device takes at a time: 48 are 1ms at 48000 Hz
+    /// Device period: 48 frames are 1ms at 48000 Hz
     #[arg(long, value_name = "FRAMES", default_value_t = 48, help_heading = "Devices",
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     period: u32,
-    /// Periods in each device's buffer
+    /// Periods in the device buffer
     #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Devices",
           value_parser = clap::value_parser!(u32).range(2..=64))]
     periods: u32,
-    /// Priority of the devices' threads
+    /// Priority of the device threads
     #[arg(long, value_name = "CLASS", default_value = "fifo:70", help_heading = "Devices")]
     scheduler: Scheduler,
-    /// What is played: marks for whatever carries music, longer ones for voice codecs, or
-    /// sweeps
+    /// Kind of marks
     #[arg(long, value_name = "KIND", default_value = "wide", help_heading = "Run")]
     mark: MarkKind,
-    /// Their peak in dB of full scale, from -60 to -1: softer beside sound that people hear
+    /// Peak level of the marks in dBFS, -60 to -1
     #[arg(long, value_name = "DB", default_value_t = -18, help_heading = "Run",
           allow_hyphen_values = true, value_parser = clap::value_parser!(i8).range(-60..=-1))]
     level: i8,
@@ -158,17 +158,17 @@ pub struct MarkShape {
 /// One side of a delay between two hosts.
 #[derive(Debug, Args)]
 pub struct MarkSide {
-    /// Where marks are played or heard
+    /// Device that plays or records the marks
     #[arg(value_name = "DEVICE")]
     device: NamedDevice,
-    /// What tells this run's marks from another's, as both sides have it
+    /// Number that identifies this run's marks
     #[arg(long, value_name = "N")]
     run: u32,
-    /// So many marks are kept
+    /// Maximum number of marks kept
     #[arg(long, value_name = "N", default_value_t = 360_000,
           value_parser = clap::value_parser!(u32).range(1..=1 << 22))]
     most: u32,
-    /// It ends by itself after this time, should nobody end it
+    /// Time limit if no program ends it
     #[arg(long, value_name = "TIME", value_parser = span)]
     longest: Option<Span>,
     #[command(flatten)]
@@ -195,22 +195,21 @@ fn check(devices: &[&NamedDevice], shape: &MarkShape) -> Result<(), Failure> {
     let (channel, channels) = (shape.channel, shape.channels);
     if channel as usize > channels.count() {
         return Err(Failure::usage(format!(
-            "--channel {channel} is to be listened to, and both devices have {channels}; use \
-             --channel {channels} or less, or --channels {channel}"
+            "--channel {channel} exceeds --channels {channels}; use --channel {channels} or less, \
+             or --channels {channel}"
         )));
     }
     for device in devices {
         if matches!(device.spec, DeviceSpec::Software(SoftwareSpec::Standard(_))) {
             return Err(Failure::usage(
-                "file:- is for taut send and taut recv: a delay is measured between two devices; \
-                 taut devices lists them",
+                "file:- has no clock; choose devices that `taut devices` lists",
             ));
         }
     }
     if devices.iter().all(|device| is_joined_to_nothing(&device.spec)) {
         return Err(Failure::usage(
-            "no sound goes from one virtual card to another: join both by virtual:?cable=NAME, or use one alone \
-             with virtual:?loopback=48",
+            "these virtual cards are not connected; use virtual:?cable=NAME for both, or one with \
+             virtual:?loopback=48",
         ));
     }
     Ok(())
@@ -247,7 +246,7 @@ pub(crate) fn run(flags: &DelayFlags) -> Result<(), Failure> {
     let devices = [&output.spec, &input.spec].map(|spec| format!("{spec:#}"));
     let tell = || {
         let [output, input] = &devices;
-        answer.tell(&format!("marks are played at {output} and listened for at {input}"));
+        answer.tell(&format!("playing marks on {output} and recording them on {input}"));
     };
     if flags.with.is_some() || flags.played_at.is_some() {
         let places = [&flags.played_at, &flags.with];
@@ -318,15 +317,15 @@ pub struct DelayOptions {
     pub level_db: f64,
 }
 
-/// Time for which single marks are kept if no duration is given; `MOST_KEPT` is their maximum.
-const USUAL_TIME: Span = Span::from_secs(3600);
-const MOST_KEPT: i64 = 1 << 22;
+/// Time for which single marks are kept if no duration is given; `MAX_KEPT` is their maximum.
+const DEFAULT_TIME: Span = Span::from_secs(3600);
+const MAX_KEPT: i64 = 1 << 22;
 
 impl DelayOptions {
-    fn most_marks(&self, rate: Rate) -> usize {
-        let time = self.duration.unwrap_or(USUAL_TIME);
+    fn max_marks(&self, rate: Rate) -> usize {
+        let time = self.duration.unwrap_or(DEFAULT_TIME);
         let spacing = self.mark.spacing(rate) as i64;
-        (rate.frames_within(time).count() / spacing + 1).clamp(0, MOST_KEPT) as usize
+        (rate.frames_within(time).count() / spacing + 1).clamp(0, MAX_KEPT) as usize
     }
 
     /// Marks played from this time on do not count; `begun` is the start.
@@ -338,7 +337,7 @@ impl DelayOptions {
         let judge = Judge::new(rate, begun + self.settle)
             .with_marks(self.mark.spacing(rate), self.level_db)
             .until(self.until(begun))
-            .with_room(self.most_marks(rate));
+            .with_room(self.max_marks(rate));
         if self.mark == MarkKind::Sweep { judge.with_sweeps() } else { judge }
     }
 
@@ -396,11 +395,11 @@ impl MarkKind {
 
     fn note(self, rate: Rate) -> Option<String> {
         let spacing = rate.span_of(Frames::from_len(self.spacing(rate))).as_nanos();
-        let frames = (judge::MOST_SWEPT_DRIFT * self.spacing(rate) as f64).ceil();
+        let frames = (judge::MAX_SWEPT_DRIFT * self.spacing(rate) as f64).ceil();
         (self == Self::Sweep).then(|| {
             format!(
-                "all sweeps are alike: add {:.0} ms if the way may be longer; fewer than {frames} frames \
-                 that were dropped or repeated between two are taken for drift",
+                "all sweeps are alike: the true delay may be {:.0} ms longer; fewer than {frames} \
+                 dropped or repeated frames between two sweeps count as drift",
                 spacing as f64 / 1e6
             )
         })

@@ -10,22 +10,22 @@ use tautline_ui::failure::Failure;
 use tautline_ui::readers::rate;
 use tautline_ui::settled;
 
-/// When devices are asked to do their work.
+/// Rate, period and priority of devices.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Devices")]
 pub(crate) struct DevicePace {
     /// Sample rate
     #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate)]
     pub(crate) rate: Rate,
-    /// Frames that a device takes at a time: 48 are 1ms at 48000 Hz
+    /// Device period: 48 frames are 1ms at 48000 Hz
     #[arg(long, value_name = "FRAMES", default_value_t = 48,
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) period: u32,
-    /// Periods in a device's buffer
+    /// Periods in the device buffer
     #[arg(long, value_name = "N", default_value_t = 2,
           value_parser = clap::value_parser!(u32).range(2..=64))]
     pub(crate) periods: u32,
-    /// Priority of the devices' threads
+    /// Priority of the device threads
     #[arg(long, value_name = "CLASS", default_value = "fifo:70")]
     pub(crate) scheduler: Scheduler,
 }
@@ -46,12 +46,13 @@ pub(crate) fn at_ports(spec: &DeviceSpec) -> Option<String> {
     let cycle = match spec {
         DeviceSpec::Jack(_) => "",
         DeviceSpec::PipeWire(_) => {
-            "; the cycle that taut send and taut recv count for a card at each end in PipeWire is not"
+            "; the PipeWire cycle that taut send and taut recv add for a card at each end is not"
         }
         _ => return None,
     };
     Some(format!(
-        "{spec}: measured at its ports, so what lies beyond them, a card too, is in the delay{cycle}"
+        "{spec}: measured at its ports, so everything beyond them, including a card, is part of \
+         the delay{cycle}"
     ))
 }
 

@@ -21,13 +21,13 @@ const SENDS: Experiment = Experiment { sends: true, ..ALONE };
 
 const DEMO: Experiment = Experiment {
     name: "demo",
-    does: "carry the recording that two taps are taken of",
+    does: "record the sound that the next experiment compares",
     words: "demo --seconds 5 --out {folder} --quiet",
     ..ALONE
 };
 const SENT: Experiment = Experiment {
     name: "sent",
-    does: "send the packets whose intervals are looked at",
+    does: "send the packets whose intervals are measured",
     // Without a receiver: only the sender affects the regularity of packets.
     words: "send --input tone:997 --to rtp://127.77.0.1:5004 --duration 3s --packet-log {folder}/sent.csv \
             --quiet",
@@ -38,7 +38,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "delay",
         asks: delay::QUESTION,
-        does: "play time marks on one device and find them on another: how long they took",
+        does: "play time marks on one device and find them on another",
         turn: 14,
         words: "lab delay --output virtual:?cable=taut-all --input virtual:?cable=taut-all&delay=5ms \
                 --duration 5s",
@@ -47,7 +47,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "align",
         asks: align::QUESTION,
-        does: "find how far apart two taps of one sound are: two channels of a recording or a card",
+        does: "find the delay between two taps of one sound",
         turn: 16,
         words: "lab align {folder}/receiver-1.wav",
         needs: Some(&DEMO),
@@ -56,7 +56,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "mouth-to-ear",
         asks: "how long does sound take from the mouth at one end of a call to the ear at the other?",
-        does: "call, and record what goes in at the mouth beside what comes out at the far ear",
+        does: "call, and compare the sound at the mouth with the sound at the far ear",
         turn: 15,
         words: "lab mouth-to-ear --only latency --duration 1s --settle 500ms",
         ..ALONE
@@ -64,7 +64,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "stages",
         asks: "where does the time of every packet go?",
-        does: "send a stream and take every packet's time apart, stage by stage",
+        does: "send a stream and measure each packet stage by stage",
         turn: 4,
         words: "lab stages --duration 5s --settle 1s",
         ..SENDS
@@ -72,23 +72,23 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "kernel",
         asks: "how long does a packet take from the kernel to the program?",
-        does: "how long packets take from the kernel's arrival to the program that reads them",
+        does: "measure packets from the kernel's timestamp to the receiving program",
         turn: 2,
         words: "lab kernel --duration 500ms",
         ..ALONE
     },
     Experiment {
         name: "latency-sweep",
-        asks: "is what was configured what was measured?",
-        does: "hold what was measured against what was configured, from 100 ms down to 3 ms",
+        asks: "does the measured latency equal the configured one?",
+        does: "compare measured with configured latency, from 100 ms down to 3 ms",
         turn: 5,
         words: "lab latency-sweep --duration 1s --settle 1s",
         ..SENDS
     },
     Experiment {
         name: "min-latency",
-        asks: "what is the least latency that loses nothing?",
-        does: "find the least latency that loses nothing, and hold it",
+        asks: "what is the minimum latency without loss?",
+        does: "find the minimum latency without loss, and hold it",
         turn: 6,
         // Buffers outlast interruptions on a shared machine, up to 119 ms.
         words: "lab min-latency --period 240 --periods 32 --step 50ms --most 500ms --duration 500ms --settle 1s \
@@ -97,49 +97,48 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "schedulers",
-        asks: "which scheduler serves sound?",
-        does: "send the same stream under each scheduler, quiet and loaded, apart and on one core",
+        asks: "which scheduler is best for audio?",
+        does: "send the same stream with each scheduler, idle and loaded",
         turn: 7,
         words: "lab schedulers --duration 500ms --settle 1s",
         ..SENDS
     },
     Experiment {
         name: "network",
-        asks: "what does the rest of the network do to a stream, and what does a stream \
-               cost the network?",
-        does: "send a stream beside multicast, chatter and bulk TCP, and count what the network carries",
+        asks: "how does other traffic affect a stream, and what does a stream cost the network?",
+        does: "send a stream next to multicast, chatter and bulk TCP, and count the traffic",
         turn: 8,
         words: "lab network --duration 500ms --settle 1s",
         ..SENDS
     },
     Experiment {
         name: "callback-jitter",
-        asks: "how regular are blocks on both sides of the sound device?",
-        does: "how regular blocks are on both sides of a sound device",
+        asks: "how regular are the callbacks on both sides of a sound device?",
+        does: "measure the callbacks on both sides of a sound device",
         turn: 3,
         words: "lab callback-jitter --device virtual: --duration 3s",
         ..ALONE
     },
     Experiment {
         name: "limits",
-        asks: "what becomes of a stream whose receiver has little processor or memory?",
-        does: "send a stream to a receiver that has little processor or memory",
+        asks: "how does a stream fare if its receiver has little CPU or memory?",
+        does: "send a stream to a receiver that has little CPU or memory",
         turn: 9,
         words: "lab limits --duration 1s --settle 1s",
         ..SENDS
     },
     Experiment {
         name: "stalls",
-        asks: "how good is this host: how late does it wake a thread?",
-        does: "how late this machine wakes a thread, on each core, and how long all of them freeze",
+        asks: "how late does this host wake a thread?",
+        does: "measure the wake-up lateness of each core, and stalls of all cores",
         turn: 0,
         words: "lab stalls --duration 3s",
         ..ALONE
     },
     Experiment {
         name: "resources",
-        asks: "what goes on in this machine?",
-        does: "how busy this machine and its programs are, interval by interval",
+        asks: "how busy is this machine?",
+        does: "sample the load of this machine and its programs",
         turn: 1,
         words: "lab resources --duration 3s",
         ..ALONE
@@ -147,15 +146,15 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "quality",
         asks: quality::QUESTION,
-        does: "send known sound and say what became of it: bit for bit, or how else",
+        does: "send known sound and compare it with the received sound",
         turn: 13,
         words: "lab quality",
         ..SENDS
     },
     Experiment {
         name: "load",
-        asks: "how many streams are carried without a miss?",
-        does: "send more and more streams until the first miss, then hold the most that went",
+        asks: "how many streams run without a miss?",
+        does: "send more and more streams until the first miss, then hold the maximum",
         turn: 10,
         words: "lab load --duration 1s --settle 1s --most 16 --hold 2 --allow 1%",
         ..SENDS
@@ -163,7 +162,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "capacity",
         asks: "how much of a period can plugins on other machines use?",
-        does: "hand blocks to plugins on other machines, which take ever longer, until one is missed",
+        does: "send blocks to plugins on other machines, with growing run times, until one is \
+               missed",
         turn: 11,
         words: "lab capacity --workers 1 --workers-here --virtual-work --step 500us --attempt 100ms \
                 --idle 500ms --hold 500ms",
@@ -172,15 +172,15 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "overhead",
         asks: "what does measuring cost?",
-        does: "hold the cost of a stream that is measured against one that is not",
+        does: "compare the cost of a measured stream with that of an unmeasured one",
         turn: 12,
         words: "lab overhead --duration 1s --settle 1s --rounds 2",
         ..SENDS
     },
     Experiment {
         name: "interval",
-        asks: "at which intervals do packets go or come?",
-        does: "at which intervals packets go or come: a ledger, a socket, a capture",
+        asks: "at which intervals do packets leave or arrive?",
+        does: "measure the packet intervals in a packet log",
         turn: 17,
         words: "lab interval --packet-log {folder}/sent.csv",
         needs: Some(&SENT),

@@ -42,7 +42,7 @@ pub use usage::{ChildUsage, UsedBetween};
 use words::{AgentAnswer, AgentAsk, AgentRequest, Hello, Reply, Start};
 pub use words::{ChildEnded, ChildState};
 
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// Tries of each address: at 5 % packet loss, all are lost once in 160,000 times.
 const KNOCKS: u32 = 4;
 const TURN: Duration = Duration::from_secs(2);
@@ -114,7 +114,7 @@ impl LabHost {
     fn greet(&mut self) -> Result<Hello, HostError> {
         let here = env!("CARGO_PKG_VERSION");
         let place = self.name.clone();
-        let line = self.line(PATIENCE)?;
+        let line = self.line(TIMEOUT)?;
         // Other versions may format everything but the version differently.
         let said: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
         if let Some(there) = said["taut"].as_str().filter(|there| *there != here) {
@@ -123,7 +123,7 @@ impl LabHost {
         // Login messages arrive here too.
         serde_json::from_value(said).map_err(|_| HostError::NotStarted {
             place,
-            why: format!("it says `{}`; is `taut` installed there?", first(&line, 80)),
+            why: format!("unexpected output '{}'; is `taut` installed there?", first(&line, 80)),
         })
     }
 
@@ -167,8 +167,8 @@ impl LabHost {
             // Short requests, so that a hung agent is soon detected.
             let longest = if self.heeds { SHORT_TURN } else { TURN };
             let turn = deadline.saturating_duration_since(Instant::now()).min(longest);
-            let most_ms = turn.as_millis() as u64;
-            match self.ask_for(AgentAsk::Wait { child, most_ms }, turn + PATIENCE)? {
+            let max_ms = turn.as_millis() as u64;
+            match self.ask_for(AgentAsk::Wait { child, max_ms }, turn + TIMEOUT)? {
                 AgentAnswer::Child(ChildState::Running) if Instant::now() < deadline => {}
                 AgentAnswer::Child(ChildState::Running) => return Ok(ChildState::Running),
                 AgentAnswer::Child(ChildState::Ended(ended)) => {
@@ -242,7 +242,7 @@ impl LabHost {
         let AgentAnswer::Listening { addresses, knock_at, ports } =
             self.ask(AgentAsk::Listen { pairs })?
         else {
-            return Err(self.refused("it opened no UDP socket"));
+            return Err(self.refused("cannot open a UDP socket"));
         };
         for _ in 0..KNOCKS {
             let addresses = addresses.clone();
@@ -252,7 +252,7 @@ impl LabHost {
             }
         }
         Err(self.refused(&format!(
-            "no datagram from {} arrived at any of its addresses; give one that does, with --at",
+            "no datagram from {} arrived at any of its addresses; set a reachable one with --at",
             other.place
         )))
     }
@@ -272,7 +272,7 @@ impl LabHost {
     }
 
     fn ask(&mut self, ask: AgentAsk) -> Result<AgentAnswer, HostError> {
-        self.ask_for(ask, PATIENCE)
+        self.ask_for(ask, TIMEOUT)
     }
 
     fn ask_for(&mut self, ask: AgentAsk, most: Duration) -> Result<AgentAnswer, HostError> {
@@ -294,7 +294,7 @@ impl LabHost {
         loop {
             let line = self.line(deadline.saturating_duration_since(Instant::now()))?;
             let Ok(Reply { id, answer }) = serde_json::from_str::<Reply>(&line) else {
-                return Err(self.refused(&format!("it says `{}`", first(&line, 80))));
+                return Err(self.refused(&format!("unexpected output '{}'", first(&line, 80))));
             };
             // Answer to an earlier request that timed out.
             if id != self.asked {
@@ -340,7 +340,7 @@ impl LabHost {
     }
 
     fn not_answering(&self) -> HostError {
-        HostError::Silent { place: self.name.clone(), seconds: PATIENCE.as_secs() }
+        HostError::Silent { place: self.name.clone(), seconds: TIMEOUT.as_secs() }
     }
 
     pub(crate) fn replace_silent(&mut self) -> Result<(), HostError> {
@@ -395,7 +395,7 @@ impl LabHost {
         match &self.place {
             HostPlace::Local => String::new(),
             HostPlace::Namespace(_) => {
-                "; `ip netns list` has the names, and root may enter them".to_owned()
+                "; `ip netns list` lists the names, and entering needs root".to_owned()
             }
             HostPlace::Ssh(host) => format!(
                 "; `ssh -o BatchMode=yes {host} taut --version` must work, without a password"
@@ -409,7 +409,7 @@ impl LabHost {
 
     fn confused(&self, answer: &AgentAnswer) -> HostError {
         self.refused(&format!(
-            "it answers what was not asked: {}",
+            "unexpected answer: {}",
             first(&format!("{answer:?}"), 80)
         ))
     }
@@ -425,7 +425,7 @@ impl Drop for LabHost {
 
 /// Maximum length of an agent's line: a piece of a file, with up to six bytes per byte.
 const LINE: usize = 8 * PIECE;
-const TOO_LONG: &str = "it says a line of more than 2 MiB; is `taut` what runs there?";
+const TOO_LONG: &str = "its line is longer than 2 MiB; is it `taut`?";
 /// Lines buffered; a writer of more blocks.
 const WAITING: usize = 1024;
 

@@ -77,47 +77,48 @@ fn help() -> String {
 #[derive(Debug, Args)]
 #[command(after_help = help())]
 pub struct ImpairFlags {
-    /// Where a sender sends to instead of to the receiver: HOST:PORT of this machine, or a group
+    /// Address to receive the stream at: HOST:PORT or a group
     #[arg(long, value_name = "ADDRESS", value_parser = Address::to_listen_at)]
     listen: Address,
-    /// Where the receiver is: HOST:PORT, or a group
+    /// Address of the receiver: HOST:PORT or a group
     #[arg(long, value_name = "ADDRESS", value_parser = Address::to_relay_to)]
     to: Address,
-    /// The network to be like: wired, switch-under-load, wifi-5ghz, wifi-bad, wan or satellite;
-    /// what else is said here stands before it [default: one that does nothing]
+    /// Network to imitate: wired, switch-under-load, wifi-5ghz, wifi-bad, wan, satellite
+    ///
+    /// Other options override the preset. By default, nothing is impaired.
     #[arg(long, value_name = "NAME", help_heading = "Network")]
     preset: Option<Preset>,
     #[command(flatten)]
     changes: PathChanges,
-    /// Delays and losses as they were recorded on another network: see Records
+    /// Recorded delays and losses of another network: see Records
     #[arg(long, value_name = "FILE.csv", help_heading = "Network")]
     trace: Option<PathBuf>,
-    /// Play the record once, not again and again
+    /// Play the record once instead of repeating it
     #[arg(long, requires = "trace", help_heading = "Network")]
     once: bool,
-    /// What happens to what comes back, which is RTCP: the same, or nothing but the delay
+    /// Impairment of the reverse path, which carries RTCP
     #[arg(long, value_name = "HOW", default_value = "same", help_heading = "Network")]
     back: Back,
-    /// The same number makes the same luck
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Run")]
     seed: u64,
-    /// Stop after this long, such as 10s; else at Ctrl-C
+    /// Stop after this time, such as 10s [default: at Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
     duration: Option<Span>,
-    /// Priority of the relay's thread: above those of sender and receiver on the same machine
+    /// Priority of the relay's thread; must exceed a local sender's and receiver's
     #[arg(long, value_name = "CLASS", default_value = "fifo:75", help_heading = "Run")]
     scheduler: Scheduler,
-    /// What to print at the end
+    /// Final report
     #[arg(long, value_name = "KIND", default_value = "text", help_heading = "Run")]
     report: PlainKind,
 }
 
-/// What happens to what comes back.
+/// Impairment of the reverse path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Back {
-    /// The same as there
+    /// Same as the forward path
     Same,
-    /// Nothing but the delay
+    /// Only the delay
     Ideal,
 }
 
@@ -136,7 +137,7 @@ pub(crate) fn run(flags: &ImpairFlags) -> Result<(), Failure> {
         tautline_io::clock::sleep_until(ends.map_or(next, |ends| ends.min(next)));
     }
     let Some(report) = relay.stop() else {
-        return Err(Failure::running("the relay broke down; what it said stands above"));
+        return Err(Failure::running("the relay failed (see the message above)"));
     };
     answer(flags.report, &report.to_string(), report.to_json())
 }
@@ -173,7 +174,7 @@ fn options(flags: &ImpairFlags) -> Result<RelayOptions, Failure> {
 fn by_udp(address: &Address, resolved: &Resolved) -> Result<(SocketAddr, SocketAddr), Failure> {
     resolved.media().zip(resolved.reports()).ok_or_else(|| {
         Failure::usage(format!(
-            "{address} is none of UDP, and a relay hands on datagrams of UDP alone"
+            "unsupported address {address}: the relay forwards only UDP"
         ))
     })
 }
@@ -191,8 +192,8 @@ fn refuse_loop(flags: &ImpairFlags, listen: &Resolved, to: &Resolved) -> Result<
     let heard = [to.0, to.1].into_iter().find(|to| ours.contains(&to.port()));
     let Some(heard) = heard.filter(|heard| !apart && hears(heard.ip())) else { return Ok(()) };
     Err(Failure::usage(format!(
-        "--to {}: {heard} is heard by the relay itself at --listen {}, and would go round for ever; \
-         write the receiver's address, its UDP ports at least two apart from the relay's",
+        "--to {}: the relay itself receives {heard} at --listen {}, an endless loop; use the \
+         receiver's address, with UDP ports at least two apart from the relay's",
         flags.to, flags.listen
     )))
 }
@@ -203,7 +204,7 @@ fn is_own(ip: IpAddr) -> bool {
 }
 
 fn read_trace(path: &std::path::Path) -> Result<Trace, Failure> {
-    let failed = |why: String| Failure::open(format!("reading {}: {why}", path.display()));
+    let failed = |why: String| Failure::open(format!("cannot read {}: {why}", path.display()));
     let text = std::fs::read_to_string(path)
         .map_err(|error| failed(format!("{error}; check the path")))?;
     Trace::read(&text).map_err(|error| failed(error.to_string()))
@@ -234,7 +235,7 @@ pub struct DatagramCounters {
 
 /// Maximum number of bytes waiting in both directions: about 5 s of 100 Mbit/s, more than any audio
 /// needs.
-const MOST_WAITING: usize = 64 << 20;
+const MAX_WAITING: usize = 64 << 20;
 
 struct LegState {
     path: Path,
@@ -308,7 +309,7 @@ impl Impairer {
         let mut copies = 0;
         one.path.carry(datagram.len(), entered, |when| {
             copies += 1;
-            if self.waiting_bytes + datagram.len() > MOST_WAITING {
+            if self.waiting_bytes + datagram.len() > MAX_WAITING {
                 counters.overflowed += 1;
                 return;
             }

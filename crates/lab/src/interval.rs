@@ -36,7 +36,7 @@ use crate::report::{HostDescription, LabReport, ReportRow};
 use crate::runner::{FarEnd, run_streams};
 use crate::signals::stop_with_agent;
 use crate::streams::{LabStream, LabWire};
-use flows::{LEAST, ReadCapture, SortedFlows, read_capture};
+use flows::{MIN, ReadCapture, SortedFlows, read_capture};
 use listen::{Socket, listen};
 use rungs::climb;
 
@@ -70,47 +70,46 @@ late packets were handed over."#;
 #[command(after_help = HELP,
           group = ArgGroup::new("source").required(true).args(["packet_log", "listen", "pcap", "rungs"]))]
 pub struct IntervalFlags {
-    /// What `taut send --packet-log` wrote: when packets were handed to the kernel
+    /// Packet log of a sender, from `taut send --packet-log`
     #[arg(long, value_name = "FILE.csv")]
     packet_log: Option<PathBuf>,
-    /// Where packets arrive now: HOST:PORT of this machine or a group, avtp+udp://… or avtp://IF/ADDRESS
+    /// Address to listen at: HOST:PORT, a group, avtp+udp://… or avtp://IF/ADDRESS
     #[arg(long, value_name = "ADDRESS", value_parser = Address::to_listen_at)]
     listen: Option<Address>,
-    /// A capture of RTP or AVTP, pcap or pcapng, as tcpdump and Wireshark write them
+    /// Capture with RTP or AVTP (pcap or pcapng)
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// A stream that is sent from here by each rung of the pacing ladder in turn, and beside each that spaces packets
-    /// by a bare loop
+    /// Send a stream with each pacing mode, and with a bare loop for comparison
     #[arg(long)]
     rungs: bool,
-    /// Only by this one; any number of times
+    /// Only this pacing mode; repeatable
     #[arg(long, value_name = "HOW", requires = "rungs", help_heading = "Rungs")]
     pacing: Vec<PacingMode>,
     /// Audio time in one packet
     #[arg(long, value_name = "TIME", default_value = "125us", value_parser = span,
           help_heading = "Rungs")]
     ptime: Span,
-    /// Frames that each device takes at a time
+    /// Device period in frames
     #[arg(long, value_name = "FRAMES", default_value_t = 48, help_heading = "Rungs",
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     period: u32,
-    /// The latency of the stream
+    /// Latency of the stream
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = span,
           help_heading = "Rungs")]
     latency: Span,
-    /// Send it by AVTP, from this interface to that of the receiver [default of the second: of the same name]
+    /// Send AVTP via these interfaces, here and there [default of the second: the same name]
     #[arg(long, value_name = "IF[,IF]", requires = "rungs", value_parser = interfaces,
           conflicts_with = "at", help_heading = "Rungs")]
     avtp: Option<[String; 2]>,
     #[command(flatten)]
     far: FarEnd,
-    /// Sample rate of RTP streams, by which their media clocks are read
+    /// Sample rate of RTP streams
     #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate)]
     rate: Rate,
-    /// How long is listened, from the first packet on, and how long a stream counts by each rung
+    /// Time to listen, from the first packet, or to send in each pacing mode
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
     duration: Span,
-    /// The most packets that are listened to
+    /// Maximum number of packets
     #[arg(long, value_name = "N", default_value_t = 1_000_000,
           value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
     packets: u32,
@@ -121,13 +120,13 @@ pub struct IntervalFlags {
 /// `taut lab loop`
 #[derive(Debug, Args)]
 pub struct LoopFlags {
-    /// Where packets go: rtp://HOST:PORT, or avtp://IF/ADDRESS
+    /// Address of the receiver: rtp://HOST:PORT, or avtp://IF/ADDRESS
     #[arg(long, value_name = "ADDRESS", value_parser = Address::to_relay_to)]
     to: Address,
-    /// What spaces them
+    /// Pacing mode
     #[arg(long, value_name = "HOW")]
     pacing: PacingMode,
-    /// Coding of samples
+    /// Sample format
     #[arg(long, value_name = "CODING", value_parser = sample_format())]
     format: SampleFormat,
     /// Channels
@@ -139,19 +138,19 @@ pub struct LoopFlags {
     /// Audio time in one packet
     #[arg(long, value_name = "TIME", value_parser = span)]
     ptime: Span,
-    /// Frames whose packets may be handed over at once
+    /// Maximum number of frames handed over at once
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=4096))]
     period: u32,
-    /// How long after its packets are due their sound is presented, of AVTP
+    /// Presentation delay of packets after they are due (AVTP)
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = span)]
     latency: Span,
-    /// Priority of the thread that sends
+    /// Priority of the sending thread
     #[arg(long, value_name = "CLASS")]
     scheduler: Scheduler,
-    /// For how long
+    /// Duration
     #[arg(long, value_name = "TIME", value_parser = span)]
     duration: Span,
-    /// Where it is written when each packet was due, and when it was handed over
+    /// Output file with the due time and hand-over time of each packet
     #[arg(long, value_name = "FILE.csv")]
     packet_log: PathBuf,
 }
@@ -162,7 +161,7 @@ fn interfaces(text: &str) -> Result<[String; 2], String> {
     let second = names.next().or(first.clone()).filter(|name| !name.is_empty());
     match (first, second, names.next()) {
         (Some(first), Some(second), None) => Ok([first, second]),
-        _ => Err(format!("`{text}` is neither an interface nor two, as in veth0,veth1")),
+        _ => Err(format!("invalid interfaces '{text}': must be one or two, such as veth0,veth1")),
     }
 }
 
@@ -223,14 +222,14 @@ fn by_rungs(flags: &IntervalFlags) -> Result<(), Failure> {
 fn nothing_of(modes: &[PacingMode], report: &LabReport) -> Option<String> {
     let whys = modes.iter().map(|mode| {
         let row = report.rows.iter().find(|row| row.name == mode.name());
-        row.map_or(Some("asked to stop before it was sent"), |row| row.void.as_deref())
+        row.map_or(Some("stopped before it was sent"), |row| row.invalid.as_deref())
     });
     let whys = whys.collect::<Option<Vec<_>>>()?;
     whys.first().map(|why| (*why).to_owned())
 }
 
 pub(crate) fn unread(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::open(format!("reading {}: {error}; check the path", path.display()))
+    Failure::open(format!("cannot read {}: {error}; check the path", path.display()))
 }
 
 fn heard(flags: &IntervalFlags, address: &Address, answer: &Answer) -> Result<LabReport, Failure> {
@@ -244,7 +243,7 @@ fn heard(flags: &IntervalFlags, address: &Address, answer: &Answer) -> Result<La
         })?,
         StreamPlace::Ethernet(place) => Socket::ethernet(&hearing_by_ethernet(&place))?,
         StreamPlace::Tcp(_) => {
-            let why = format!("{address} is TCP, which arrives without packets of its own");
+            let why = format!("{address} is TCP, which does not preserve packets");
             return Err(Failure::usage(format!("{why}; capture it and use --pcap FILE")));
         }
     };
@@ -273,7 +272,7 @@ pub(crate) fn send(flags: &LoopFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-const MOST_FLOWS: usize = 32;
+const MAX_FLOWS: usize = 32;
 
 fn report() -> LabReport {
     let mut report = LabReport::asking("interval");
@@ -285,7 +284,7 @@ pub fn of_ledger(text: &str, rate: Rate) -> LabReport {
     let mut report = report();
     match figures::read_ledger(text) {
         Ok(ledger) => report.rows = figures::of_ledger(&ledger, rate),
-        Err(why) => report.rows.push(ReportRow::void("ledger", why)),
+        Err(why) => report.rows.push(ReportRow::invalid("ledger", why)),
     }
     report
 }
@@ -299,8 +298,8 @@ pub fn of_capture(file: impl Read + Send, rate: Rate) -> LabReport {
     let few = tell(&mut report, flows.streams(rate));
     match (report.rows.is_empty(), ended) {
         (false, ended) => report.notes.splice(0..0, ended).for_each(drop),
-        (true, Some(why)) => report.rows.push(ReportRow::void("capture", why)),
-        (true, None) => report.rows.push(ReportRow::void("capture", nothing(few))),
+        (true, Some(why)) => report.rows.push(ReportRow::invalid("capture", why)),
+        (true, None) => report.rows.push(ReportRow::invalid("capture", nothing(few))),
     }
     report
 }
@@ -311,7 +310,7 @@ fn nothing(few: usize) -> String {
               tcpdump -i eth0 -w FILE 'udp or ether proto 0x22f0'"
             .to_owned(),
         few => format!(
-            "too few packets: {few} look like RTP or AVTP, and a stream needs {LEAST}; capture for \
+            "too few packets: {few} look like RTP or AVTP, and a stream needs {MIN}; capture for \
              longer"
         ),
     }
@@ -323,18 +322,18 @@ fn tell(report: &mut LabReport, sorted: SortedFlows) -> usize {
     let SortedFlows { streams: flows, strange, few } = sorted;
     if strange > 0 {
         report.notes.push(format!(
-            "{strange} datagrams belong to no stream: their sequence numbers do not count up"
+            "{strange} datagrams belong to no stream: their sequence numbers do not increase"
         ));
     }
     if few > 0 && !flows.is_empty() {
         report.notes.push(format!(
-            "{few} packets that look like RTP or AVTP are left out: fewer than {LEAST} per stream"
+            "{few} packets that look like RTP or AVTP are left out: fewer than {MIN} per stream"
         ));
     }
-    if let Some(more) = flows.len().checked_sub(MOST_FLOWS).filter(|more| *more > 0) {
+    if let Some(more) = flows.len().checked_sub(MAX_FLOWS).filter(|more| *more > 0) {
         report.notes.push(format!("{more} more streams, of fewer packets each, are left out"));
     }
-    for flow in flows.iter().take(MOST_FLOWS) {
+    for flow in flows.iter().take(MAX_FLOWS) {
         report.rows.extend(figures::of_flow(flow));
         report.notes.extend(figures::doubt(flow));
     }

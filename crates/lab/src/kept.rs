@@ -22,14 +22,14 @@ pub(crate) fn spawn_on<T: Send + 'static>(
         started.recv().ok().map(|()| run())
     })
     .map_err(|error| {
-        format!("its thread could not be started: {error}; end other programs or raise ulimit -u")
+        format!("cannot start its thread: {error}; end other programs or raise ulimit -u")
     })?;
     let kept = hear.recv().unwrap_or_else(|_| Err(std::io::Error::other("the thread ended")));
     let refused = if granted.is_granted() {
         kept.err().map(|error| {
             format!(
-                "its thread could not be kept on core {core}: {error}; choose among those that this \
-                 program may use (taskset -p $$), and no deadline, which goes by all cores"
+                "cannot pin its thread to core {core}: {error}; choose an allowed core (taskset \
+                 -p $$), and no deadline scheduler, which needs all cores"
             )
         })
     } else {
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_kept_on_its_core_does_not_run() {
-        let run = || panic!("it was not to run");
+        let run = || panic!("it was not meant to run");
         let why = spawn_on(1 << 20, "test", Scheduler::Other, run).unwrap_err();
         assert!(why.contains("core 1048576") && why.contains("taskset"), "{why}");
     }

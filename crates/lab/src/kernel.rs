@@ -60,17 +60,18 @@ from what the thread woke late. Payloads of 1ms are 192 bytes of L16 stereo."#;
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct KernelFlags {
-    /// Sound in one packet; each is measured in turn [default: 1ms, 5ms and 20ms]
+    /// Audio per packet; repeatable [default: 1ms, 5ms and 20ms]
     #[arg(long, value_name = "TIME", value_parser = span)]
     ptime: Vec<Span>,
-    /// Packets of each row [default: as many as go within --duration, and 50000 at most]
+    /// Packets per row [default: as many as fit in --duration, up to 50000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     packets: Option<u32>,
-    /// How long each row takes at most: there are four for each --ptime, or two with --with
-    /// [default: 10s, and as long as it takes with --packets]
+    /// Maximum time per row [default: 10s, or unlimited with --packets]
+    ///
+    /// Each --ptime has four rows, or two with --with.
     #[arg(long, value_name = "TIME", value_parser = span)]
     duration: Option<Span>,
-    /// Coding of samples
+    /// Sample format
     #[arg(long, value_name = "CODING", default_value = "l16", value_parser = sample_format(), help_heading = "Packets")]
     format: SampleFormat,
     /// Sample rate
@@ -81,22 +82,22 @@ pub struct KernelFlags {
     #[arg(long, value_name = "N", default_value = "2", value_parser = channels,
           help_heading = "Packets")]
     channels: Channels,
-    /// From one reading of the direct link to the next, as a device would
+    /// Polling interval of the direct link
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span,
           help_heading = "Threads")]
     period: Span,
-    /// The core of the receiver, and the sender's where it is another of this machine, such as 0,1
-    /// [default: the first two that this program may use]
+    /// Cores of the receiver and a local sender, such as 0,1 [default: the first two allowed]
     #[arg(long, value_name = "CORES", value_delimiter = ',', help_heading = "Threads")]
     cpus: Vec<usize>,
-    /// Priority of the receiver; the sender runs one below
+    /// Priority of the receiver; the sender's is one lower
     #[arg(long, value_name = "CLASS", default_value = "fifo:70", help_heading = "Threads")]
     scheduler: Scheduler,
-    /// Where packets come from: local, netns:NAME or ssh:HOST, where `taut` of this version must be
-    /// [default: a thread of this program, over loopback]
+    /// Host that sends: local, netns:NAME or ssh:HOST [default: a thread, over loopback]
+    ///
+    /// The host must have the same version of `taut`.
     #[arg(long, value_name = "PLACE", help_heading = "Hosts")]
     with: Option<HostPlace>,
-    /// The address of this machine that they go to [default: the first that a datagram arrives at]
+    /// Address of this machine to send to [default: detected]
     #[arg(long, value_name = "IP", requires = "with", help_heading = "Hosts")]
     at: Option<IpAddr>,
     #[command(flatten)]
@@ -106,22 +107,22 @@ pub struct KernelFlags {
 /// `taut lab packets`
 #[derive(Debug, Args)]
 pub struct PacketsFlags {
-    /// Where they go
+    /// Address of the receiver
     #[arg(long, value_name = "IP:PORT")]
     to: SocketAddr,
-    /// From one to the next
+    /// Packet interval
     #[arg(long, value_name = "TIME", value_parser = span)]
     ptime: Span,
-    /// Bytes of sound in each
+    /// Bytes of sound per packet
     #[arg(long, value_name = "BYTES")]
     payload: usize,
-    /// How many
+    /// Number of packets
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     count: u32,
-    /// By which number they are known
+    /// Number that identifies the run
     #[arg(long, value_name = "N")]
     run: u32,
-    /// Priority of the thread that sends
+    /// Priority of the sending thread
     #[arg(long, value_name = "CLASS")]
     scheduler: Scheduler,
 }
@@ -136,14 +137,14 @@ pub(crate) fn sample_format() -> impl TypedValueParser<Value = SampleFormat> {
     let says = |format| match format {
         SampleFormat::L16 => "16-bit integers",
         SampleFormat::L24 => "24-bit integers",
-        SampleFormat::L32 => "32-bit integers, to the 24 bits that count in a float",
+        SampleFormat::L32 => "32-bit integers with the 24 bits of a float",
         SampleFormat::F32 => "32-bit floats",
     };
     let known =
         SampleFormat::ALL.map(|format| PossibleValue::new(format.name()).help(says(format)));
     PossibleValuesParser::new(known).try_map(|name| {
         let mut all = SampleFormat::ALL.into_iter();
-        all.find(|format| format.name() == name).ok_or("no coding of single samples")
+        all.find(|format| format.name() == name).ok_or("not a sample format")
     })
 }
 
@@ -154,7 +155,7 @@ pub(crate) fn run(flags: &KernelFlags) -> Result<(), Failure> {
         let frames = flags.rate.frames_within(ptime).count();
         if frames == 0 {
             return Err(Failure::usage(format!(
-                "--ptime {ptime} is shorter than a frame at {}; use 1ms or the like",
+                "--ptime {ptime} is shorter than a frame at {}; use for example 1ms",
                 flags.rate
             )));
         }
@@ -252,14 +253,14 @@ pub fn measure(options: &KernelOptions, stop: &Stop, tell: &mut dyn FnMut(&str))
                 tell(&format!("{}: {} packets", case.name(), case.count));
                 report.rows.push(
                     run_case(options, &case, stop)
-                        .unwrap_or_else(|why| ReportRow::void(case.name(), why)),
+                        .unwrap_or_else(|why| ReportRow::invalid(case.name(), why)),
                 );
             }
         }
     }
     report.notes.extend(figures::growth(&report.rows, &senders));
     report.notes.push(
-        "over loopback: what a network card, its interrupt and its moderation take is not in it"
+        "over loopback: excludes the network card, its interrupt and its interrupt moderation"
             .to_owned(),
     );
     report
@@ -276,7 +277,7 @@ fn run_case(options: &KernelOptions, case: &KernelCase, stop: &Stop) -> Result<R
         _ => *options
             .cores
             .get(1)
-            .ok_or("there is one core; give two, such as --cpus 0,1, on a machine that has them")?,
+            .ok_or("only one core is available, but two are needed, such as --cpus 0,1")?,
     };
     let over = stop.part();
     let begins = now() + AHEAD;
@@ -300,7 +301,7 @@ fn run_case(options: &KernelOptions, case: &KernelCase, stop: &Stop) -> Result<R
     figures::row(case, &sent, &heard)
 }
 
-const NO_CORE: &str = "no core is left to this program";
+const NO_CORE: &str = "this program may use no core";
 
 fn check(options: &KernelOptions, case: &KernelCase) -> Result<(), String> {
     let PacketShape { ptime, payload } = case.packets;
@@ -319,7 +320,7 @@ fn answered(errno: i32) -> Result<(), String> {
     match errno {
         0 => Ok(()),
         errno => Err(format!(
-            "the receiver was answered {}; look at the kernel's log (dmesg)",
+            "receive error {}; see the kernel log (dmesg)",
             std::io::Error::from_raw_os_error(errno)
         )),
     }

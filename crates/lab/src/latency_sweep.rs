@@ -32,21 +32,23 @@ const HELP: &str = r#"Examples:
 Each row is `taut send` and `taut recv` as anybody runs them: capture to DAC by
 the sound itself, packet by packet. The latency configured includes the period
 that the thesis had on top. What was missed is told with the share that it may
-be in the long run, with 95 % confidence. A row is void where the clocks of two
-hosts are known no better than --max-uncertainty, or one was set meanwhile."#;
+be in the long run, with 95 % confidence. A row is invalid if the clocks of two
+hosts are known no better than --max-uncertainty, or if one was set meanwhile."#;
 
 /// `taut lab latency-sweep`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct LatencySweepFlags {
-    /// Only this one, such as `test 10`; any number of times
+    /// Only this step, such as `test 10`; repeatable
     #[arg(long, value_name = "NAME", value_parser = rung, help_heading = "Run")]
     rung: Vec<Rung>,
-    /// What else the network carries: silent, noisy (multicast that nobody handles, and small packets that
-    /// a program reads) or unhandled (the multicast alone); once for each
+    /// Repeat each step with other traffic: silent, noisy or unhandled; repeatable
+    ///
+    /// noisy is multicast that no program reads, and small packets that a program reads; unhandled
+    /// is the multicast alone.
     #[arg(long, value_name = "NOISE", default_value = "silent", help_heading = "Network")]
     noise: Vec<Noise>,
-    /// What TCP carries on top of noise: a rate such as 100Mbit, or full [default: nothing]
+    /// Rate of TCP in addition to noise, such as 100Mbit, or full [default: no TCP]
     #[arg(long, value_name = "RATE", help_heading = "Network")]
     tcp_rate: Option<TcpRate>,
     #[command(flatten)]
@@ -59,7 +61,7 @@ fn rung(text: &str) -> Result<Rung, String> {
     let found = RUNGS.into_iter().find(|rung| rung.name == text);
     found.ok_or_else(|| {
         let names = RUNGS.map(|rung| format!("`{}` ({})", rung.name, rung.latency)).join(", ");
-        format!("`{text}` is no rung; there are {names}")
+        format!("unknown step '{text}'; available: {names}")
     })
 }
 
@@ -92,8 +94,8 @@ pub(crate) fn run(flags: &LatencySweepFlags) -> Result<(), Failure> {
     })
 }
 
-const REST: &str = "measured less configured is within a frame if it is no more than a frame and what the median is \
-                    unsure by, early or late";
+const REST: &str = "measured minus configured is within a frame if it is at most a frame plus the \
+                    uncertainty of the median, in either direction";
 
 fn judged(mut row: ReportRow, rung: &Rung, rate: u32) -> ReportRow {
     row.add("period_ns", "period", rung.period.as_nanos());
@@ -110,7 +112,7 @@ pub(crate) fn tell_rest(row: &mut ReportRow, rate: u32) {
         let rest = middle - configured.as_nanos();
         let frame = 1_000_000_000 / i64::from(rate.max(1));
         let most = frame + row.uncertainty.map_or(0, Span::as_nanos);
-        row.add("rest_ns", "measured less configured", rest);
+        row.add("rest_ns", "measured minus configured", rest);
         row.add("within_a_frame", "within a frame", rest.abs() <= most);
     }
 }

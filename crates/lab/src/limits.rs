@@ -31,13 +31,13 @@ of one processor; 50 % that a spinning thread beside it wants too; 64 MiB beside
 a program that writes 128. A quota caps ordinary threads; those of FIFO and RR
 only where groups have real-time shares, so each cap is measured with real time
 and without, unless --scheduler asks for one. A row says which ran and how much
-of the processor it got; one that cannot be made is void and says why."#;
+of the processor it got; one that cannot be made is invalid and says why."#;
 
 /// `taut lab limits`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct LimitsFlags {
-    /// Only this: 100%, 50%, 20%, 10%, shared or memory; any number of times
+    /// Only this limit: 100%, 50%, 20%, 10%, shared or memory; repeatable
     #[arg(long, value_name = "SHARE", help_heading = "Run")]
     only: Vec<ResourceLimit>,
     #[command(flatten)]
@@ -72,7 +72,7 @@ impl FromStr for ResourceLimit {
         let mut all = NAMES.iter().zip(RESOURCE_LIMITS);
         let found = all.find(|(name, _)| **name == text).map(|(_, hunger)| hunger);
         found.ok_or_else(|| {
-            format!("`{text}` is no share of a machine; there are {}", NAMES.join(", "))
+            format!("unknown limit '{text}'; available: {}", NAMES.join(", "))
         })
     }
 }
@@ -158,8 +158,8 @@ pub(crate) fn run(flags: &LimitsFlags) -> Result<(), Failure> {
     })
 }
 
-const NOTE: &str = "a quota is of each tenth of a second: what a group used up, it has again in the next; it \
-                    binds ordinary threads, and real-time ones only where groups have real-time shares";
+const NOTE: &str = "quotas apply per 100 ms; they limit ordinary threads, and real-time threads \
+                    only if groups have real-time shares";
 
 fn starved(
     ends: &mut StreamEnds,
@@ -183,17 +183,17 @@ fn starved(
 fn told(mut row: ReportRow, outcome: &StreamOutcome) -> ReportRow {
     // Usage while packets counted.
     let Some(used) = outcome.used[1] else { return row };
-    row.add("receiver_cpu_percent", "its processor, %", used.percent(used.cpu));
+    row.add("receiver_cpu_percent", "receiver, % of a core", used.percent(used.cpu));
     if let Some(group) = used.group {
         if let Some(nanos) = group.cpu_ns {
             let cpu = Span::from_nanos(nanos as i64);
-            row.add("group_cpu_percent", "its group's, %", used.percent(cpu));
+            row.add("group_cpu_percent", "its group, % of a core", used.percent(cpu));
         }
         let throttled = group.throttled as f64 * 100.0 / group.periods.max(1) as f64;
         row.add("throttled_percent", "throttled, % of periods", throttled);
         row.add("throttled_ns", "throttled for", Value::from(group.throttled_ns));
         if let Some(above) = group.above_high {
-            row.add("above_memory_limit", "above its memory, times", above);
+            row.add("above_memory_limit", "memory limit exceeded, times", above);
         }
     }
     row

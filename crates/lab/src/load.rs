@@ -30,15 +30,15 @@ apart and does not count."#;
 #[derive(Debug, Args)]
 #[command(after_help = HELP, mut_arg("max_uncertainty", |arg| arg.help(ANY_UNCERTAINTY)))]
 pub struct LoadFlags {
-    /// No more streams than this
+    /// Maximum number of streams
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Run",
           value_parser = clap::value_parser!(u16).range(1..=2048))]
     most: u16,
-    /// The most that went is held for so many times the duration
+    /// Length of the final hold, in multiples of --duration
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Run",
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     hold: u16,
-    /// How many packets may be missed, such as 0.1%, beside those that a freeze of the host cost
+    /// Share of packets that may be missed, such as 0.1%, without those missed in host stalls
     #[arg(long, value_name = "SHARE", default_value = "0%", help_heading = "Run")]
     allow: Share,
     #[command(flatten)]
@@ -88,7 +88,7 @@ impl LoadSearch {
         }
     }
 
-    pub fn void(&mut self) {
+    pub fn invalid(&mut self) {
         self.unknown += 1;
     }
 
@@ -105,7 +105,7 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<(), Failure> {
     let max_uncertainty = flags.streams.clocks.asked();
     let plan = LabStream { max_uncertainty, ..flags.streams.shaped(&flags.shape)? };
     let words = |row: &ReportRow| {
-        Some(match row.missed.filter(|_| row.void.is_none()) {
+        Some(match row.missed.filter(|_| row.invalid.is_none()) {
             Some(missed) => format!("{}: {} of {} missed", row.name, missed.missed, missed.due),
             None => line(row),
         })
@@ -131,7 +131,7 @@ fn search(ends: &mut StreamEnds, cases: &mut Cases<'_>, plan: &LabStream, flags:
     while let Some(streams) = search.next().filter(|_| !cases.is_over()) {
         match run(cases, named(streams), plan, streams) {
             Some(went) => search.tried(streams, went),
-            None => search.void(),
+            None => search.invalid(),
         }
     }
     if cases.is_over() {
@@ -140,10 +140,10 @@ fn search(ends: &mut StreamEnds, cases: &mut Cases<'_>, plan: &LabStream, flags:
     let good = search.good();
     if search.gave_up() {
         cases.note(format!(
-            "what came after {good} was void {TRIES} times over, so the most may be more"
+            "more than {good} streams were invalid {TRIES} times, so the maximum may be higher"
         ));
     } else if good == 0 {
-        cases.note("not even one stream was carried without a miss");
+        cases.note("not even one stream ran without a miss");
     }
     if good == 0 {
         return;
@@ -151,14 +151,14 @@ fn search(ends: &mut StreamEnds, cases: &mut Cases<'_>, plan: &LabStream, flags:
     let duration = Span::from_nanos(plan.duration.as_nanos().saturating_mul(i64::from(flags.hold)));
     let held = LabStream { duration, ..plan.clone() };
     if run(cases, named(good) + ", held", &held, good) == Some(false) {
-        cases.note(format!("{good} streams went for {}, and not when held", plan.duration));
+        cases.note(format!("{good} streams passed for {}, but not the hold", plan.duration));
     }
     if good == flags.most {
-        cases.note(format!("no more than {good} were tried; --most says how many"));
+        cases.note(format!("stopped at {good} streams: the limit set by --most"));
     }
 }
 
-/// The row of a try, and whether misses stayed within `allowed`; void if unknown.
+/// The row of a try, and whether misses stayed within `allowed`; invalid if unknown.
 fn tried(
     ends: &mut StreamEnds,
     plan: &LabStream,
@@ -167,11 +167,11 @@ fn tried(
 ) -> Result<(ReportRow, Option<bool>), HostError> {
     let outcome = ends.run(&LabStream { copies: streams, ..plan.clone() })?;
     if let Some(why) = outcome.refused {
-        return Ok((ReportRow::void(named(streams), why), None));
+        return Ok((ReportRow::invalid(named(streams), why), None));
     }
     let (row, went) = judged(&outcome, streams, named(streams), allowed);
-    match row.void {
-        Some(why) => Ok((ReportRow::void(named(streams), why), went)),
+    match row.invalid {
+        Some(why) => Ok((ReportRow::invalid(named(streams), why), went)),
         None => Ok((row, went)),
     }
 }
@@ -191,7 +191,7 @@ fn judged(
     let mut row = outcome.row_of_misses(name);
     let counted = |count| outcome.counted_at_receiver(count);
     let (lost, late) = (counted(|all| all.lost), counted(|all| all.late));
-    let unheard = counted(|all| all.unheard);
+    let unheard = counted(|all| all.underrun_discarded);
     // Sound lost by the sender's device is missing in all its streams.
     let never_sent = outcome.count_never_sent().saturating_mul(u64::from(streams));
     let missed = lost + late + unheard + never_sent;
@@ -205,7 +205,7 @@ fn judged(
         row.add("never_sent", "missed: never sent", never_sent);
         row.add("late", "missed: late", late);
         row.add("lost", "missed: lost", lost);
-        row.add("unheard", "missed: unheard", unheard);
+        row.add("underrun_discarded", "missed: discarded by underruns", unheard);
     }
     row.points.clear();
     row.add("streams", "streams", streams);
@@ -217,13 +217,13 @@ fn judged(
         }
     }
     let otherwise = missed.saturating_sub(frozen);
-    row.add("missed_otherwise", "missed but for freezes", otherwise);
+    row.add("missed_otherwise", "missed except in stalls", otherwise);
     if silent > 0 {
-        row.add("silent_streams", "streams that never came", silent as u64);
+        row.add("silent_streams", "streams never received", silent as u64);
     }
-    let known = row.void.is_none();
+    let known = row.invalid.is_none();
     if counted(|all| all.received) == 0 {
-        row.void = Some(outcome.unmeasured());
+        row.invalid = Some(outcome.unmeasured());
     }
     let went = silent == 0 && otherwise as f64 <= allowed * due as f64;
     (row, known.then_some(went))
@@ -243,7 +243,7 @@ mod tests {
         outcome.arrivals.iter_mut().for_each(|packet| packet.measured = None);
         let counters = Counters { received, lost, ..Counters::default() };
         let first = &mut outcome.heard.streams[0];
-        first.latency.not_found.unlike = received;
+        first.latency.not_measured.no_match = received;
         first.counters = counters;
         outcome.heard.streams.push(StreamReport { counters, ..StreamReport::default() });
         outcome
@@ -254,7 +254,7 @@ mod tests {
         let judge = |lost, allowed| {
             let (row, went) = judged(&mixed(4000 - lost, lost), 2, named(2), allowed);
             let missed = row.missed.unwrap();
-            (row.void, missed.missed, missed.due, went)
+            (row.invalid, missed.missed, missed.due, went)
         };
         assert_eq!(judge(0, 0.0), (None, 0, 8000, Some(true)));
         assert_eq!(judge(4, 0.0), (None, 8, 8000, Some(false)));
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn streams_of_which_nothing_came_did_not_go_and_clocks_that_are_too_unsure_leave_it_open() {
         let (row, went) = judged(&mixed(0, 0), 2, named(2), 0.0);
-        snapshot!("nothing", row.void.unwrap());
+        snapshot!("nothing", row.invalid.unwrap());
         assert_eq!(went, Some(false));
         let mut unsure = mixed(4000, 0);
         unsure.heard.streams[0].clock = read(json!({"source": "rtcp"}));
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(judged(&unsure, 2, named(2), 0.0).1, Some(true), "nobody asked how sure");
         unsure.max_uncertainty = Some(Span::from_micros(250));
         let (row, went) = judged(&unsure, 2, named(2), 0.0);
-        snapshot!("unsure", row.void.unwrap());
+        snapshot!("unsure", row.invalid.unwrap());
         assert_eq!(went, None);
     }
 
@@ -302,11 +302,11 @@ mod tests {
         for streams in [1, 2] {
             search.tried(streams, true);
         }
-        search.void();
+        search.invalid();
         assert_eq!((search.next(), search.gave_up()), (Some(4), false));
         search.tried(4, true);
-        search.void();
-        search.void();
+        search.invalid();
+        search.invalid();
         assert_eq!((search.next(), search.gave_up(), search.good()), (None, true, 4));
     }
 }

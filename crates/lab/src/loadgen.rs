@@ -36,59 +36,59 @@ pub(crate) use running::{BurdenSide, RunningBurdens, among};
 /// `taut lab loadgen`
 #[derive(Debug, Args)]
 pub struct LoadgenFlags {
-    /// Stop after this long; else at Ctrl-C
+    /// Time limit [default: until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = span)]
     longest: Option<Span>,
     #[command(subcommand)]
     kind: Burden,
 }
 
-/// What is burdened. Each prints a report as JSON when it ends.
+/// A load. Each prints a report as JSON when it ends.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Burden {
-    /// The processor, by threads that do nothing else than turn
+    /// Load the processor with busy threads
     Cpu {
-        /// How many
+        /// Number of threads
         #[arg(long, value_name = "N", default_value_t = 1,
               value_parser = clap::value_parser!(u32).range(1..=1024))]
         threads: u32,
     },
-    // Busy for four fifths of the time: the kernel stops what would take all.
-    /// One processor, by a thread that is as urgent as a stream's
+    // Busy for 80 % of the time: the kernel throttles a thread that takes all.
+    /// Load one core with a thread that has a stream's scheduler
     Rival {
-        /// Its scheduler
+        /// Scheduler
         #[arg(long, value_name = "CLASS")]
         scheduler: Scheduler,
-        /// The processor
+        /// Core
         #[arg(long, value_name = "CORE")]
         core: usize,
     },
-    /// Whatever stress-ng burdens, if it is installed
+    /// Run stress-ng, if it is installed
     StressNg {
-        /// Its own words
+        /// Arguments of stress-ng
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         words: Vec<String>,
     },
-    /// The memory, by writing each page again and again
+    /// Load the memory by writing each page again and again
     Memory {
-        /// How much
+        /// Number of bytes
         #[arg(long, value_name = "BYTES", default_value_t = 256 << 20,
               value_parser = clap::value_parser!(u64).range(4096..1 << 40))]
         bytes: u64,
     },
-    /// The network, by packets to a group that nobody joined
+    /// Load the network with packets to a group without members
     Multicast {
-        /// An address on that network
+        /// Local address on that network
         #[arg(long, value_name = "IP:PORT")]
         by: SocketAddr,
-        /// Of the IP packets
+        /// Rate of the IP packets
         #[arg(long, value_name = "RATE", default_value_t = MULTICAST_RATE)]
         rate: BitRate,
     },
     // Bursts of announcements, so many packets per second on average.
-    /// The network and the receiver, by small packets that a chatter-sink reads
+    /// Load the network and the receiver with small packets that a chatter-sink reads
     Chatter {
-        /// Where that is
+        /// Address of the chatter-sink
         #[arg(long, value_name = "IP:PORT")]
         to: SocketAddr,
         /// Packets per second
@@ -98,22 +98,22 @@ pub enum Burden {
     },
     /// Read each packet of a chatter
     ChatterSink {
-        /// Where
+        /// Address to listen at
         #[arg(long, value_name = "IP:PORT")]
         at: SocketAddr,
     },
-    /// The network, by TCP
+    /// Load the network with TCP
     Tcp {
-        /// Where a tcp-sink is
+        /// Address of the tcp-sink
         #[arg(long, value_name = "IP:PORT")]
         to: SocketAddr,
-        /// How much; as fast as it goes if it is not said
+        /// Rate [default: unlimited]
         #[arg(long, value_name = "RATE")]
         rate: Option<BitRate>,
     },
-    /// Read all that comes by TCP
+    /// Read TCP data
     TcpSink {
-        /// Where
+        /// Address to listen at
         #[arg(long, value_name = "IP:PORT")]
         at: SocketAddr,
     },
@@ -177,15 +177,15 @@ impl BurdenReport {
 pub enum BurdenError {
     #[error("{what} {address}: {error}; is the address right, and the port free?")]
     Socket { what: &'static str, address: SocketAddr, error: io::Error },
-    #[error("sending multicast by the network to {address}: {error}")]
+    #[error("cannot send multicast via the network of {address}: {error}")]
     NoNetwork { address: SocketAddr, error: io::Error },
     #[error(
-        "running stress-ng: {0}; apt install stress-ng, or use --load spin, which needs nothing"
+        "cannot run stress-ng: {0}; install it (apt install stress-ng), or use --load spin"
     )]
     NoStressNg(io::Error),
     #[error("stress-ng {words} ended with {status}: {said}")]
     StressNg { words: String, status: String, said: String },
-    #[error("a rival of {scheduler} on processor {core}: {why}")]
+    #[error("competing thread ({scheduler}, core {core}): {why}")]
     Rival { scheduler: Scheduler, core: usize, why: String },
     #[error("{what}: {error}")]
     System { what: &'static str, error: io::Error },
@@ -261,7 +261,7 @@ impl Burden {
             Self::TcpSink { at } => bulk::receive(*at, &until),
         }?;
         Ok(BurdenReport {
-            schema: 1,
+            schema: 2,
             kind: self.kind().to_owned(),
             duration_ns: (now() - report.since.unwrap_or(begun)).as_nanos(),
             cpu_ns: own_time(),

@@ -6,7 +6,7 @@ mod search;
 mod tests;
 
 use clap::Args;
-use tautline_proto::latency::least_latency;
+use tautline_proto::latency::min_latency;
 use tautline_proto::stream::LONGEST_LINK_OFFSET;
 use tautline_proto::time::Span;
 use tautline_proto::units::Rate;
@@ -14,7 +14,7 @@ use tautline_ui::failure::Failure;
 use tautline_ui::readers::span;
 
 use crate::cases::{CaseHosts, Cases};
-use crate::compare::LEAST;
+use crate::compare::MIN;
 use crate::hosts::HostError;
 use crate::latency_sweep::tell_rest;
 use crate::loadgen::BusyHost;
@@ -38,7 +38,7 @@ const HELP: &str = r#"Examples:
 Ever greater latencies are tried for --duration each until one goes, then what
 lies between; what is left is held for --hold, and if that fails, more is. One
 goes if no packet was late, lost or unheard and neither device had an xrun, the
-first seconds (--settle) aside. A try that misses something while a host freezes
+first seconds (--settle) aside. A try that misses something while a host stalls
 is run again, twice at most, and told. The last row is the least, with what was
 missed one step below it."#;
 
@@ -46,18 +46,18 @@ missed one step below it."#;
 #[derive(Debug, Args)]
 #[command(after_help = HELP, mut_arg("max_uncertainty", |arg| arg.help(ANY_UNCERTAINTY)))]
 pub struct MinLatencyFlags {
-    /// Latencies are whole steps of this
+    /// Step between latencies
     #[arg(long, value_name = "TIME", default_value = "100us", value_parser = step,
           help_heading = "Run")]
     step: Span,
-    /// Begin at this latency [default: what packets and the receiver's buffer take]
+    /// First latency [default: the minimum that packets and the receiver's buffer allow]
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
     first: Option<Span>,
-    /// No greater latency than this
+    /// Maximum latency
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = most,
           help_heading = "Run")]
     most: Span,
-    /// The least that goes is held for so long
+    /// Duration of the final hold
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span,
           help_heading = "Run")]
     hold: Span,
@@ -65,7 +65,7 @@ pub struct MinLatencyFlags {
     busy: BusyFlags,
     #[command(flatten)]
     blocks: BlockSizes,
-    /// Periods that each device's buffer holds
+    /// Periods in each device buffer
     #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Stream",
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     periods: u32,
@@ -76,14 +76,14 @@ pub struct MinLatencyFlags {
 fn step(text: &str) -> Result<Span, String> {
     match span(text)? {
         step if step >= Span::from_micros(1) => Ok(step),
-        _ => Err(format!("{text} is no step; write 1us or more")),
+        _ => Err(format!("invalid step '{text}': must be at least 1us")),
     }
 }
 
 fn most(text: &str) -> Result<Span, String> {
     match span(text)? {
         most if most <= LONGEST_LINK_OFFSET => Ok(most),
-        _ => Err(format!("no latency is longer than {LONGEST_LINK_OFFSET}; write that or less")),
+        _ => Err(format!("must be at most {LONGEST_LINK_OFFSET}")),
     }
 }
 
@@ -113,11 +113,11 @@ pub fn whole_steps(least: Span, step: Span) -> Span {
     Span::from_nanos(step * (least.as_nanos() + step - 1).div_euclid(step))
 }
 
-/// Latency used by packets and the receiver's device buffer at this rate ([`least_latency`]): the
+/// Latency used by packets and the receiver's device buffer at this rate ([`min_latency`]): the
 /// minimum that `taut` accepts.
 pub fn taken(rate: Rate, plan: &LabStream) -> Span {
     let (format, device) = plan.laid(rate);
-    least_latency(format.packing_age(device.period), &device)
+    min_latency(format.packing_age(device.period), &device)
 }
 
 pub(crate) fn run(flags: &MinLatencyFlags) -> Result<(), Failure> {
@@ -132,7 +132,7 @@ pub(crate) fn run(flags: &MinLatencyFlags) -> Result<(), Failure> {
         });
         let over = cases.is_over();
         tries.tell(&mut cases.report, options, over);
-        if !cases.report.rows.iter().any(|row| row.name == LEAST) && !answer.stop.is_requested() {
+        if !cases.report.rows.iter().any(|row| row.name == MIN) && !answer.stop.is_requested() {
             cases.unanswered = cases.report.notes.last().cloned();
         }
     })
@@ -141,7 +141,7 @@ pub(crate) fn run(flags: &MinLatencyFlags) -> Result<(), Failure> {
 fn result(row: &ReportRow) -> String {
     let result = row.figures.iter().find(|figure| figure.key == "result");
     let word = result.and_then(|figure| figure.value.as_str());
-    word.filter(|_| row.void.is_none()).map_or(String::new(), |word| format!(", {word}"))
+    word.filter(|_| row.invalid.is_none()).map_or(String::new(), |word| format!(", {word}"))
 }
 
 fn options(flags: &MinLatencyFlags, plan: &LabStream) -> Result<LeastOptions, Failure> {
@@ -157,8 +157,8 @@ fn options(flags: &MinLatencyFlags, plan: &LabStream) -> Result<LeastOptions, Fa
         }
     };
     Err(Failure::usage(format!(
-        "there is no latency to try from {first} to {most}, as packets and the receiver's buffer take {taken}; \
-         give a greater {greater}, or a shorter --ptime or --period"
+        "no latency to try from {first} to {most}: packets and the receiver's buffer take \
+         {taken}; use a greater {greater}, or a shorter --ptime or --period"
     )))
 }
 
@@ -167,8 +167,8 @@ fn refuse_longer_than_noise(plan: &LabStream, hold: Span) -> Result<(), Failure>
     match (LabStream { duration: hold, ..plan.clone() }).outlasts_noise() {
         false => Ok(()),
         true => Err(Failure::usage(format!(
-            "the least cannot be held for {hold}, as noise lasts an hour at most, --settle and 3 s more among it; \
-             give a shorter --hold, or say what is sent (--input)"
+            "cannot hold for {hold}: generated noise lasts at most an hour, including --settle \
+             and 3 s; use a shorter --hold, or set --input"
         ))),
     }
 }
@@ -182,7 +182,7 @@ struct LeastTries {
     /// Failed holds, and those failed only by xruns.
     failed_holds: u32,
     failed_by_xruns: u32,
-    /// Latencies of holds repeated because of misses while the host was frozen.
+    /// Latencies of holds repeated because of misses while the host was stalled.
     frozen_holds: Vec<u32>,
     repeated: u32,
 }
@@ -220,7 +220,7 @@ impl LeastTries {
                     let xruns = verdict == LeastVerdict::Fails && by_xruns;
                     self.failed_by_xruns += u32::from(xruns);
                 }
-                LeastVerdict::Again if finding != LeastFinding::Void => {
+                LeastVerdict::Again if finding != LeastFinding::InvalidWindow => {
                     self.frozen_holds.push(next.steps);
                 }
                 _ => {}
@@ -230,16 +230,16 @@ impl LeastTries {
             LeastVerdict::Goes => "whole",
             LeastVerdict::Fails if by_xruns => "xruns",
             LeastVerdict::Fails => "missed",
-            _ => "host froze",
+            _ => "host stalled",
         };
-        if row.void.is_none() {
+        if row.invalid.is_none() {
             row.add("result", "result", result);
         }
         match verdict {
             LeastVerdict::Goes if next.held => self.held = Some(row.name.clone()),
             LeastVerdict::Fails => self.failed.push((next.steps, lacked)),
             LeastVerdict::Unknown => {
-                let why = format!("not known, the host froze in each of {FROZEN_TRIES} tries");
+                let why = format!("unknown: the host stalled in each of {FROZEN_TRIES} tries");
                 self.failed.push((next.steps, why));
             }
             LeastVerdict::Again => self.repeated += 1,
@@ -255,15 +255,15 @@ impl LeastTries {
     fn tell(&self, report: &mut LabReport, options: LeastOptions, over: bool) {
         if self.repeated > 0 {
             report.notes.push(format!(
-                "tries that were run again, as the host froze in them or they were void: {}",
+                "repeated tries (host stalled, or invalid): {}",
                 self.repeated
             ));
         }
         match (self.search.least(), &self.held) {
-            (Some(steps), Some(held)) => self.tell_least(report, options, (steps, held)),
+            (Some(steps), Some(held)) => self.tell_min(report, options, (steps, held)),
             _ if over => {}
             _ if self.search.gave_up() => report.notes.push(
-                "the search gave up, as the last two rows are void; the least is not known"
+                "search aborted: the last two rows are invalid; the minimum is unknown"
                     .to_owned(),
             ),
             _ => report.notes.push(self.none_went(options)),
@@ -271,15 +271,10 @@ impl LeastTries {
     }
 
     /// Adds the row of the hold last, with the result one step below it.
-    fn tell_least(
-        &self,
-        report: &mut LabReport,
-        options: LeastOptions,
-        (steps, held): (u32, &str),
-    ) {
+    fn tell_min(&self, report: &mut LabReport, options: LeastOptions, (steps, held): (u32, &str)) {
         let Some(at) = report.rows.iter().position(|row| row.name == held) else { return };
         let mut row = report.rows.remove(at);
-        LEAST.clone_into(&mut row.name);
+        MIN.clone_into(&mut row.name);
         let below = steps.checked_sub(1);
         let missed = below.map(|below| {
             let of_it = |(steps, _): &&(u32, String)| *steps == below;
@@ -290,14 +285,14 @@ impl LeastTries {
         row.add("below_missed", "missed there", missed);
         let below = match below.zip(missed) {
             Some((latency, missed)) => format!("one step below, at {latency}: {missed}"),
-            None => "less was not tried: it is --first, or what packets and the receiver's buffer take in \
-                     whole steps"
+            None => "lower latencies were not tried: this is --first, or the minimum for packets \
+                     and the receiver's buffer in whole steps"
                 .to_owned(),
         };
         let (due, most) = row.missed.map_or((0, 1.0), |missed| (missed.due, missed.at_most));
         report.notes.push(format!(
-            "{} is the least: nothing of {due} packets was missed in {}, so that in the long run no more \
-             than {} is, with 95 % confidence if misses are independent{}; {below}",
+            "minimum {}: none of {due} packets missed in {}, so in the long run at most {} are, \
+             with 95 % confidence if misses are independent{}; {below}",
             options.latency(steps),
             options.hold,
             share(most),
@@ -313,20 +308,20 @@ impl LeastTries {
         let frozen = self.frozen_holds.iter().filter(|held| **held == steps).count();
         if frozen > 0 {
             left_out += &format!(
-                ", beside freezes of the host, in which {} missed something",
+                ", not counting host stalls, in which {} had misses",
                 holds(frozen)
             );
         }
         if self.failed_holds > 0 {
             left_out += &format!(
-                "; {} at lower latencies failed, so the chance that this one went by luck is greater",
+                "; {} at lower latencies failed, so this one is more likely to have passed by luck",
                 holds(self.failed_holds as usize)
             );
         }
         if self.failed_by_xruns > 0 {
             left_out += &format!(
-                "; {} failed for xruns alone, which are the devices', whatever the latency is: more --periods \
-                 or a longer --period may mend those",
+                "; {} failed only by device xruns, which do not depend on the latency: more \
+                 --periods or a longer --period may help",
                 holds(self.failed_by_xruns as usize)
             );
         }
@@ -337,8 +332,8 @@ impl LeastTries {
         let most = options.latency(options.steps());
         let why = self.failed.last().map_or("", |(_, why)| why);
         format!(
-            "nothing went up to {most} (there: {why}); xruns are the device's, whatever the \
-             latency is, and want more --periods or a longer --period, all else a greater --most"
+            "no latency up to {most} passed (last: {why}); for device xruns use more --periods or \
+             a longer --period, otherwise a greater --most"
         )
     }
 }
@@ -360,33 +355,33 @@ struct SeenTry {
 }
 
 impl SeenTry {
-    fn void(row: ReportRow) -> Self {
-        Self { row, finding: LeastFinding::Void, lacked: String::new(), by_xruns: false }
+    fn invalid(row: ReportRow) -> Self {
+        Self { row, finding: LeastFinding::InvalidWindow, lacked: String::new(), by_xruns: false }
     }
 }
 
 fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) -> SeenTry {
     let outcome = match came {
         Ok(outcome) => outcome,
-        Err(error) => return SeenTry::void(ReportRow::void(name, error.to_string())),
+        Err(error) => return SeenTry::invalid(ReportRow::invalid(name, error.to_string())),
     };
     let mut row = outcome.row(name);
     // If all packets are late, nothing is found in the sound: that is a valid result.
     if outcome.is_unmeasured_by_misses(&row) {
-        row.void = None;
+        row.invalid = None;
     }
-    if row.void.is_some() {
-        return SeenTry::void(row);
+    if row.invalid.is_some() {
+        return SeenTry::invalid(row);
     }
     tell_rest(&mut row, plan.rate);
     let losses = outcome.losses(plan);
     for (key, words, count) in [
         ("late", "late", losses.late),
         ("lost", "lost", losses.lost),
-        ("unheard", "unheard", losses.unheard),
+        ("underrun_discarded", "discarded by underruns", losses.unheard),
         ("sender_xruns", "xruns while packets count, sender", losses.xruns[0]),
         ("receiver_xruns", "xruns while packets count, receiver", losses.xruns[1]),
-        ("freezes", "freezes", losses.freezes),
+        ("stalls", "stalls", losses.freezes),
     ] {
         row.add(key, words, count);
     }

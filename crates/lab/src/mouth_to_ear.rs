@@ -57,62 +57,58 @@ keys that each trusts (taut trust).
 
 A block is a period of the cards, and a packet. Playback slots of a block are
 the latency that is kept; recording slots the buffer of the card at the mouth.
-What no call can be is a void row that says why."#;
+What no call can be is an invalid row that says why."#;
 
 /// `taut lab mouth-to-ear`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct MouthToEarFlags {
-    /// Where the ear is, by taut serve there: local, netns:NAME or ssh:HOST, where taut of this version
-    /// must be
+    /// Host of the ear, which runs taut serve: local, netns:NAME or ssh:HOST
     #[arg(value_name = "HOST", default_value = "local")]
     host: HostPlace,
-    /// By which address it is called [default: the first that a datagram arrives at]
+    /// Address to call [default: detected]
     #[arg(long, value_name = "IP", help_heading = "Hosts")]
     at: Option<IpAddr>,
     #[command(flatten)]
     clocks: ClockFlags,
-    /// All 672 of the paper's buffers instead of one change after the other
+    /// Measure all 672 buffer settings of the paper
     #[arg(long, help_heading = "Run")]
     full: bool,
-    /// Only rows whose name has this in it, such as TCP or "playback 64, recording 16"; with several,
-    /// any of them
+    /// Only rows whose name contains this, such as TCP; repeatable
     #[arg(long, value_name = "WORDS", help_heading = "Run")]
     only: Vec<String>,
-    /// Of one processor the near end in the paper's rows has so much, as its device had; 100% is no
-    /// cap
+    /// CPU limit of the near end in the paper's rows; 100% is no limit
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = percent,
           help_heading = "Run")]
     cpu: u32,
-    /// Priority of the devices' threads of the call where it is not capped
+    /// Priority of the device threads of calls without a CPU limit
     #[arg(long, value_name = "CLASS", help_heading = "Run")]
     scheduler: Option<Scheduler>,
-    /// How long a call sounds before it is recorded, beyond its latency
+    /// Time before recording, in addition to the latency
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span,
           help_heading = "Run")]
     settle: Span,
-    /// How much of each call is recorded, beyond its latency
+    /// Recording time, in addition to the latency
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = span,
           help_heading = "Run")]
     duration: Span,
-    /// Beside each call a bulk TCP flow from the mouth's host to the ear's, and once alone: what it
-    /// carries
+    /// Run bulk TCP in parallel with each call, and once alone
     #[arg(long, help_heading = "Run")]
     bulk: bool,
-    /// Hear the ear so much later, up to 500ms: a delay that is known, to try the measurement itself
+    /// Add a known delay at the ear, up to 500ms, to test the measurement
     #[arg(long, value_name = "TIME", value_parser = ear_delay, help_heading = "Run")]
     ear_delay: Option<Span>,
-    /// Keep both branches of each call as the channels of a WAV in this folder, for taut lab align
+    /// Save both branches of each call as a WAV in this folder, for taut lab align
     #[arg(long, value_name = "DIR", help_heading = "Report")]
     keep: Option<PathBuf>,
     #[command(flatten)]
     reporting: Reporting,
 }
 
-/// What stands beside a call.
+/// Options of the programs that run next to a call.
 #[derive(Debug, Args)]
 pub struct BesideFlags {
-    /// Where it is played, or heard
+    /// Device to play to, or to record
     #[arg(value_name = "DEVICE", value_parser = device())]
     device: DeviceSpec,
     /// Sample rate
@@ -121,7 +117,7 @@ pub struct BesideFlags {
     /// Channels
     #[arg(long, value_name = "N", default_value = "2", value_parser = channels)]
     channels: Channels,
-    /// What is kept at most
+    /// Maximum recording time
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span)]
     longest: Span,
 }
@@ -130,14 +126,14 @@ fn percent(text: &str) -> Result<u32, String> {
     let percent = text.strip_suffix('%').and_then(|figure| figure.parse().ok());
     percent
         .filter(|percent| (1..=100).contains(percent))
-        .ok_or_else(|| format!("`{text}` is no share of a processor; write 1% to 100%"))
+        .ok_or_else(|| format!("invalid share '{text}': must be 1% to 100%"))
 }
 
 fn ear_delay(text: &str) -> Result<Span, String> {
     let most = Span::from_millis(500);
     match span(text)? {
         delay if delay <= most => Ok(delay),
-        _ => Err(format!("a cable delays sound by {most} at most; write that or less")),
+        _ => Err(format!("must be at most {most}")),
     }
 }
 
@@ -152,7 +148,7 @@ pub(crate) fn run(flags: &MouthToEarFlags) -> Result<(), Failure> {
     if let Some(folder) = &flags.keep {
         std::fs::create_dir_all(folder).map_err(|error| {
             Failure::open(format!(
-                "making the folder {}: {error}; name one that you may write to",
+                "cannot create folder {}: {error}; choose a writable one",
                 folder.display()
             ))
         })?;
@@ -164,7 +160,7 @@ pub(crate) fn run(flags: &MouthToEarFlags) -> Result<(), Failure> {
     };
     let left = asked.len() + usize::from(flags.bulk);
     let about = lasts(&asked, flags).as_nanos() / 60_000_000_000 + 1;
-    answer.tell(&format!("{left} rows, {about} min at most; Ctrl-C ends after the one that runs"));
+    answer.tell(&format!("{left} rows, at most {about} min; Ctrl-C ends after the current row"));
     let mut words = counted_down(left, told_row);
     let mut tell = |row: &ReportRow| {
         words(row).iter().for_each(|words| answer.tell(words));
@@ -185,15 +181,16 @@ pub(crate) fn run(flags: &MouthToEarFlags) -> Result<(), Failure> {
                     row::row(case, &measured, flags)
                 })
             }),
-            Err((name, why)) if !told.is_over() => told.row(ReportRow::void(name, why)),
+            Err((name, why)) if !told.is_over() => told.row(ReportRow::invalid(name, why)),
             Err(_) => {}
         }
     }
     let capped = asked.iter().flatten().any(|case| case.is_capped) && flags.cpu < 100;
     match &hosts.uncapped {
-        Some(why) => told.note(format!("NOT CAPPED: the near end had as much processor as there is: {why}")),
+        Some(why) => told.note(format!("NOT CAPPED: the near end ran without a CPU limit: {why}")),
         None if capped => told.note(format!(
-            "in the paper's points the near end has {} % of one processor, by a control group and without real time; {CAP}",
+            "in the paper's rows the near end is limited to {} % of one core, with a control \
+             group and without real-time priority; {CAP}",
             flags.cpu
         )),
         None => {}
@@ -227,7 +224,7 @@ fn cases(flags: &MouthToEarFlags) -> Result<Vec<CaseOrNot>, Failure> {
     let cases: Vec<_> = all().filter(is_asked).collect();
     match cases.is_empty() {
         true => Err(Failure::usage(format!(
-            "no row is called {}; use --full, or words of these: {}",
+            "no row matches {}; use --full, or part of: {}",
             flags.only.join(" or "),
             all().map(|case| name(&case)).collect::<Vec<_>>().join("; ")
         ))),
@@ -285,10 +282,11 @@ impl CaseHosts for CallHosts {
     }
 }
 
-const NOTE: &str = "measured between virtual cards, from ADC to DAC: no speaker, microphone or air is in it, as they \
-                    are in the paper's figures; each delay is of 4 ms of sound, or 8 at 16 kHz";
-const CAP: &str = "10 % stands for the paper's 624 MHz ARM: 24 % of 2.6 GHz by the clock, and less than half of the \
-                   work in each cycle, as it starts one instruction in it at most";
+const NOTE: &str = "measured between virtual cards, from ADC to DAC: excludes the speaker, \
+                    microphone and air that the paper's figures include; each delay is measured \
+                    on 4 ms of sound, or 8 at 16 kHz";
+const CAP: &str = "10 % simulates the paper's 624 MHz ARM: 24 % of 2.6 GHz by clock rate, and \
+                   less than half the work per cycle, as it issues at most one instruction";
 
 fn lasts(cases: &[CaseOrNot], flags: &MouthToEarFlags) -> Span {
     let each = cases.iter().flatten().map(|case| {

@@ -69,15 +69,16 @@ and with its share of control traffic."#;
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct NetworkFlags {
-    /// Only this: ambient (what the network carries without a stream), silent, multicast, chatter, tcp, all or overhead;
-    /// any number of times
+    /// Only this part: ambient, silent, multicast, chatter, tcp, all or overhead; repeatable
+    ///
+    /// ambient is the traffic without a stream.
     #[arg(long, value_name = "PART", help_heading = "Run")]
     only: Vec<NetworkPart>,
-    /// Report the ambient traffic of a capture, pcap or pcapng, and send nothing
+    /// Report the traffic in a capture (pcap or pcapng), and send nothing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "with", "load", "duration"],
           help_heading = "Run")]
     pcap: Option<PathBuf>,
-    /// What TCP carries where there is any: a rate such as 100Mbit, or full
+    /// Rate of bulk TCP, such as 100Mbit, or full
     #[arg(long, value_name = "RATE", default_value = "full", help_heading = "Network")]
     tcp_rate: TcpRate,
     #[command(flatten)]
@@ -185,10 +186,10 @@ fn each(ends: &mut StreamEnds, cases: &mut Cases<'_>, parts: &[NetworkPart], fla
 }
 
 const NOTES: [&str; 2] = [
-    "interfaces are counted by the kernel, with all that other programs send by them; packets that it hands \
-     over together, such as segments of TCP, are one packet of the interface, and one each of the mix",
-    "the thesis's noise came to both machines from elsewhere; here the sender's makes it, so that it goes out \
-     there and comes in at the receiver's",
+    "interface counters come from the kernel and include other programs; packets handed over \
+     together, such as TCP segments, count once at the interface and separately in the mix",
+    "in the thesis, noise reached both machines from elsewhere; here the sender's machine \
+     generates it, so it leaves there and arrives at the receiver's",
 ];
 
 fn one_machine(ends: &StreamEnds) -> bool {

@@ -8,7 +8,7 @@ use tautline_ui::failure::Failure;
 use crate::hosts::HostError;
 use crate::report::ReportRow;
 use crate::runner::{StreamFlags, StreamShape};
-use crate::statistics::{LEAST, Series, compare, median};
+use crate::statistics::{MIN, Series, compare, median};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
 const HELP: &str = r#"Examples:
@@ -21,14 +21,14 @@ Processor time of sender and receiver for each period of sound: with nothing
 measured, with one packet of 64, with every packet, and the stall witness on
 top. What is added is told with the interval that 95 of 100 samples lie in."#;
 
-const LATENCIES_UNCERTAINTY: &str = "Between hosts of two clocks, latencies are left out whose median may be off by more, \
-                                     either way [default: 250us]";
+const LATENCIES_UNCERTAINTY: &str = "Between two clocks, omit latencies whose median is less \
+                                     certain than this [default: 250us]";
 
 /// `taut lab overhead`
 #[derive(Debug, Args)]
 #[command(after_help = HELP, mut_arg("max_uncertainty", |arg| arg.help(LATENCIES_UNCERTAINTY)))]
 pub struct OverheadFlags {
-    /// How often each kind is run
+    /// Number of runs of each kind
     #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Run",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -43,7 +43,7 @@ const KINDS: [(&str, &[&str]); 4] = [
     ("nothing measured", &["--sample-packets", "off", "--no-stall-monitor"]),
     ("1 of 64", &["--sample-packets", "64", "--no-stall-monitor"]),
     ("every packet", &["--sample-packets", "all", "--no-stall-monitor"]),
-    ("every packet, and the witness", &["--sample-packets", "all"]),
+    ("every packet, and the stall monitor", &["--sample-packets", "all"]),
 ];
 
 /// Runs all kinds in turn, with every second round reversed: so slow changes of the machine cancel
@@ -56,7 +56,7 @@ pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
         |ends, cases, answer| {
             cases.note(NOTE);
             let mut found: [Vec<(u32, OverheadRun)>; 4] = Default::default();
-            let mut void: [Option<String>; 4] = Default::default();
+            let mut invalid: [Option<String>; 4] = Default::default();
             'rounds: for round in 0..rounds {
                 let mut order: Vec<usize> = (0..KINDS.len()).collect();
                 if round % 2 == 1 {
@@ -73,7 +73,7 @@ pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
                         Ok(run) => found[kind].push((round, run)),
                         Err(why) => {
                             cases.note(format!("{name}: {why}"));
-                            void[kind] = Some(why);
+                            invalid[kind] = Some(why);
                         }
                     }
                     // A stop after this message applies to the next stream.
@@ -84,14 +84,15 @@ pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
             }
             let times = found.each_ref().map(|runs| by_round(runs, |run| Some(run.per_period)));
             let middles = found.each_ref().map(|runs| by_round(runs, OverheadRun::known));
-            if times.iter().any(|runs| (1..LEAST).contains(&runs.len())) {
+            if times.iter().any(|runs| (1..MIN).contains(&runs.len())) {
                 cases.note(format!(
-            "fewer than {LEAST} rounds have no interval: what is added may be chance; see --rounds"
+            "fewer than {MIN} rounds give no interval: the added cost may be chance; use more \
+             --rounds"
         ));
             }
             let unknown = found.iter().flatten().find_map(|(_, run)| run.latency.as_ref().err());
             if let Some(why) = unknown {
-                cases.note(format!("latencies are left out: {why}"));
+                cases.note(format!("latencies omitted: {why}"));
             }
             for (kind, (name, _)) in KINDS.iter().enumerate() {
                 let mut row = row(name, &times[kind], &times[0]);
@@ -100,7 +101,7 @@ pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
                 }
                 latency(&mut row, &middles[kind], &middles[FEW]);
                 // Keeps the reason if it never ran.
-                row.void = row.void.map(|none| void[kind].take().unwrap_or(none));
+                row.invalid = row.invalid.map(|none| invalid[kind].take().unwrap_or(none));
                 cases.report.rows.push(row);
             }
         },
@@ -111,9 +112,9 @@ pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
 const FEW: usize = 1;
 /// The stall monitor in addition to the previous kind.
 const WITNESSED: usize = 3;
-const NOTE: &str = "processor time is that of the stream while packets count, without the programs' start and \
-                    end; where nothing is measured no latency is known, so medians of latency are held \
-                    against those of one packet in 64";
+const NOTE: &str = "CPU time is that of the stream while packets count, without program start and \
+                    end; an unmeasured stream has no latency, so median latencies are compared \
+                    with those of one packet in 64";
 
 struct OverheadRun {
     per_period: f64,
@@ -166,7 +167,7 @@ fn latency(row: &mut ReportRow, middles: &[(u32, f64)], few: &[(u32, f64)]) {
     }
     row.add("latency_p50_ns", "latency, median", median(&values(middles)).round() as i64);
     if let Some((more, interval)) = added(few, middles) {
-        row.add("latency_added_ns", "more than of 1 in 64", more.round() as i64);
+        row.add("latency_added_ns", "more than for 1 in 64", more.round() as i64);
         between(row, ["latency_added_low_ns", "latency_added_high_ns"], interval);
     }
 }
@@ -188,7 +189,7 @@ fn one(
     let latency = median_of(&outcome);
     let [Some(sender), Some(receiver)] = outcome.used else {
         return Ok(Err(
-            "what its programs used could not be read; is CONFIG_SCHED_INFO in the kernel?".into(),
+            "cannot read the CPU time of its programs; does the kernel have CONFIG_SCHED_INFO?".into(),
         ));
     };
     let per_period =
@@ -198,7 +199,7 @@ fn one(
 
 fn witness(row: &mut ReportRow, times: &[(u32, f64)], without: &[(u32, f64)]) {
     if let Some((more, interval)) = added(without, times) {
-        row.add("witness_ns", "of that the witness", more.round() as i64);
+        row.add("witness_ns", "of that the stall monitor", more.round() as i64);
         between(row, ["witness_low_ns", "witness_high_ns"], interval);
     }
 }
@@ -212,7 +213,7 @@ fn between(row: &mut ReportRow, keys: [&'static str; 2], [low, high]: [f64; 2]) 
 
 fn row(name: &str, times: &[(u32, f64)], base: &[(u32, f64)]) -> ReportRow {
     if times.is_empty() {
-        return ReportRow::void(name, "it was ended before any run of it");
+        return ReportRow::invalid(name, "stopped before its first run");
     }
     let mut series = Series::with_room(times.len());
     for (round, time) in times {
@@ -236,7 +237,7 @@ mod tests {
 
     use super::*;
     use crate::report::LabReport;
-    use crate::streams::MOST_UNSURE;
+    use crate::streams::MAX_UNSURE;
     use crate::streams::tests::between_two;
 
     #[test]
@@ -301,19 +302,19 @@ mod tests {
 
     #[test]
     fn a_latency_between_clocks_that_are_too_unsure_is_left_out_with_the_reason() {
-        let mut outcome = between_two(MOST_UNSURE + Span::from_micros(1));
+        let mut outcome = between_two(MAX_UNSURE + Span::from_micros(1));
         // Without a measurement there is no uncertainty.
         assert_eq!(median_of(&outcome), Ok(None));
         outcome.heard.streams[0].latency.measured.p50_ns = Some(5_000_000);
         let why = median_of(&outcome).unwrap_err();
         snapshot!(why);
-        let mut sure = between_two(MOST_UNSURE);
+        let mut sure = between_two(MAX_UNSURE);
         sure.heard.streams[0].latency.measured.p50_ns = Some(5_000_000);
         assert_eq!(median_of(&sure), Ok(Some(5e6)));
     }
 
     #[test]
     fn a_kind_that_never_ran_is_void() {
-        assert!(row("1 of 64", &[], &[(0, 1.0)]).void.is_some());
+        assert!(row("1 of 64", &[], &[(0, 1.0)]).invalid.is_some());
     }
 }

@@ -14,7 +14,7 @@ mod spread;
 mod svg;
 
 use crate::compare::{Compared, ComparedRow};
-use crate::report::text::{columns, freezes, nanos, shown};
+use crate::report::text::{columns, nanos, shown, stalls_seen};
 use crate::report::{Figure, HostDescription, LabReport, ReportRow, Worst};
 use markup::{aside, cells, command, escaped, table};
 use svg::Chart;
@@ -25,7 +25,7 @@ pub fn page(report: &LabReport) -> String {
     for (number, host) in report.hosts.iter().enumerate() {
         if !report.hosts[..number].contains(host) {
             let HostDescription { name, kernel, processor, cpus, stalls } = host;
-            let stalls = stalls.map_or(String::new(), |stalls| format!(", {}", freezes(stalls)));
+            let stalls = stalls.map_or(String::new(), |stalls| format!(", {}", stalls_seen(stalls)));
             out += &aside(&format!("{name}: {cpus} cores, {processor}, Linux {kernel}{stalls}"));
         }
     }
@@ -94,7 +94,7 @@ pub fn charts(report: &LabReport) -> String {
         let chart = chart.or_else(|| over_time::machines(row).into_iter().next())?;
         Some(Chart { title: row.name.clone(), ..chart })
     };
-    let sound = report.rows.iter().filter(|row| row.void.is_none());
+    let sound = report.rows.iter().filter(|row| row.invalid.is_none());
     let together = ladder::ladder(&report.rows).into_iter().chain(bars::shares(&report.rows));
     let charts: Vec<_> = together.chain(sound.filter_map(of_row).take(DRAWN_ROWS)).collect();
     svg::standalone(&title(report), &charts)
@@ -106,12 +106,12 @@ fn figures(out: &mut String, rows: &[ReportRow]) {
     }
     let columns = columns(rows, rows.len() > 1);
     let heads = cells("th", columns.iter().map(|column| &column.head));
-    let line = |row: &ReportRow| match &row.void {
+    let line = |row: &ReportRow| match &row.invalid {
         Some(why) => {
             let (name, why) = (escaped(&row.name), escaped(why));
             let rest = columns.len().saturating_sub(1).max(1);
             format!(
-                "<td>{name}</td><td class=\"words void\" colspan=\"{rest}\"><span>void: {why}</span></td>"
+                "<td>{name}</td><td class=\"words invalid\" colspan=\"{rest}\"><span>invalid: {why}</span></td>"
             )
         }
         None => cells("td", columns.iter().map(|column| (column.cell)(row).unwrap_or_default())),
@@ -121,7 +121,7 @@ fn figures(out: &mut String, rows: &[ReportRow]) {
     // Figures of a single row get no column.
     if let [row] = rows
         && !row.figures.is_empty()
-        && row.void.is_none()
+        && row.invalid.is_none()
     {
         let line = |figure: &Figure| cells("td", [figure.words, &*shown(figure)]);
         *out += &table("", row.figures.iter().map(line));
@@ -134,7 +134,7 @@ const FEW: usize = 2;
 fn rows(out: &mut String, rows: &[ReportRow]) {
     let told: Vec<(&ReportRow, String)> = rows
         .iter()
-        .filter(|row| row.void.is_none())
+        .filter(|row| row.invalid.is_none())
         .map(|row| (row, row_charts(row) + &worst(row) + &events(row)))
         .filter(|(_, charts)| !charts.is_empty())
         .collect();
@@ -187,7 +187,7 @@ fn worst(row: &ReportRow) -> String {
     };
     let known = |name: &&str| row.worst.iter().any(|worst| length(worst, name).is_some());
     let stages: Vec<&str> = STAGES.into_iter().filter(known).collect();
-    let why = stages.is_empty() && row.worst.iter().any(|worst| worst.because.is_some());
+    let why = stages.is_empty() && row.worst.iter().any(|worst| worst.cause.is_some());
     let mut heads = cells("th", ["at", "value"].into_iter().chain(stages.iter().copied()));
     if why {
         heads += "<th class=\"words\">because</th>";
@@ -197,7 +197,7 @@ fn worst(row: &ReportRow) -> String {
         let lengths = stages.iter().map(|name| length(worst, name).unwrap_or_default());
         let mut line = cells("td", [at, value].into_iter().chain(lengths));
         if why {
-            let because = escaped(worst.because.as_deref().unwrap_or_default());
+            let because = escaped(worst.cause.as_deref().unwrap_or_default());
             line += &format!("<td class=\"words\">{because}</td>");
         }
         line
@@ -219,7 +219,8 @@ fn events(row: &ReportRow) -> String {
             };
             out += &table(&cells("th", ["at", "how many"]), shown.iter().map(line));
         }
-        let later = more.iter().map(|(_, count)| u64::from(*count)).sum::<u64>() + events.untold;
+        let later =
+            more.iter().map(|(_, count)| u64::from(*count)).sum::<u64>() + events.without_time;
         if later > 0 {
             out += &aside(&format!("and {later} more"));
         }

@@ -49,30 +49,32 @@ not whole). Exit status: 0 whatever the verdict is; 1 if there is none."#;
 #[derive(Debug, Args)]
 #[command(after_help = HELP, mut_arg("latency", unhurried))]
 pub struct QualityFlags {
-    /// Only this; any number of times
+    /// Only this case; repeatable
     #[arg(long, value_name = "CASE", value_parser = PossibleValuesParser::new(CASES),
           conflicts_with_all = ["send", "recv"], help_heading = "Run")]
     only: Vec<String>,
-    /// Options of taut send, parted by spaces, such as "--format l16"
+    /// Options of taut send, separated by spaces, such as "--format l16"
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, help_heading = "Stream")]
     send: Option<String>,
-    /// Options of taut recv, the same
+    /// Options of taut recv
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, help_heading = "Stream")]
     recv: Option<String>,
-    /// Repeat each row with network noise: noisy (multicast that no program reads, and small packets that one reads) or
-    /// unhandled (the multicast alone); repeatable
+    /// Repeat each row with network noise: noisy or unhandled; repeatable
+    ///
+    /// noisy is multicast that no program reads, and small packets that a program reads; unhandled
+    /// is the multicast alone.
     #[arg(long, value_name = "NOISE", help_heading = "Network")]
     noise: Vec<Noise>,
-    /// Rate of TCP on top of noise, such as 100Mbit, or full [default: no TCP]
+    /// Rate of TCP in addition to noise, such as 100Mbit, or full [default: no TCP]
     #[arg(long, value_name = "RATE", requires = "noise", help_heading = "Network")]
     tcp_rate: Option<TcpRate>,
     #[command(flatten)]
     shape: StreamShape,
-    /// Periods in each device's buffer, as long as a freeze that is to be outlasted
+    /// Periods in each device buffer; must outlast host stalls
     #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Stream",
           value_parser = clap::value_parser!(u32).range(2..=64))]
     periods: u32,
-    /// A WAV or FLAC that is sent instead, under this path at both ends
+    /// WAV or FLAC file to send, at the same path on both hosts
     #[arg(long, short, value_name = "FILE", help_heading = "Sound")]
     input: Option<PathBuf>,
     /// Sample rate of the built-in sound
@@ -85,22 +87,22 @@ pub struct QualityFlags {
     reporting: Reporting,
 }
 
-/// Freezes of a machine must not affect quality.
+/// Stalls of a machine must not affect quality.
 fn unhurried(latency: Arg) -> Arg {
     latency
         .default_value("200ms")
-        .help("The link offset: so long that no freeze of a machine is heard, which is no matter of quality")
+        .help("Latency; must outlast host stalls, which do not belong to quality")
 }
 
 /// `taut lab sound`
 #[derive(Debug, Args)]
 pub struct KnownSound {
-    /// Where it is written
+    /// Output file
     path: PathBuf,
-    /// Its sample rate
+    /// Sample rate
     #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate)]
     rate: Rate,
-    /// Bits of its samples
+    /// Bits per sample
     #[arg(long, value_name = "N", default_value_t = 24,
           value_parser = clap::value_parser!(u16).range(16..=24))]
     bits: u16,
@@ -120,7 +122,7 @@ pub(crate) fn run(flags: &QualityFlags) -> Result<(), Failure> {
                 Failure::open(format!("{}: {error}; check the path", path.display()))
             })?;
             let path = whole.to_str().map(str::to_owned).ok_or_else(|| {
-                Failure::usage(format!("{} is no UTF-8; rename it", whole.display()))
+                Failure::usage(format!("{} is not valid UTF-8; rename it", whole.display()))
             })?;
             (SentSound::File { path, channels: sound.channels.len() }, sound.rate, lasts)
         }
@@ -140,7 +142,7 @@ pub(crate) fn run(flags: &QualityFlags) -> Result<(), Failure> {
     let times = cases.len() * noises_of(&noises).len();
     let words = |row: &ReportRow| Some(line(row));
     let answer = Answer::open(&flags.reporting)?;
-    answer.tell(&format!("{lasts} of sound follow, {times} times over"));
+    answer.tell(&format!("sending {lasts} of sound {times} times"));
     run_streams(answer, ("quality", &flags.far), words, |ends, told, _| {
         carry(ends, told, &plan, &sound, &cases, &noises);
     })
@@ -159,8 +161,8 @@ fn cases(flags: &QualityFlags) -> Vec<CarriedCase> {
 
 fn line(row: &ReportRow) -> String {
     let verdict = row.figures.iter().find(|figure| figure.key == "verdict");
-    let found = match (&row.void, verdict.and_then(|figure| figure.value.as_str())) {
-        (Some(why), _) => format!("void: {why}"),
+    let found = match (&row.invalid, verdict.and_then(|figure| figure.value.as_str())) {
+        (Some(why), _) => format!("invalid: {why}"),
         (None, verdict) => verdict.unwrap_or("no verdict").replace('_', " "),
     };
     format!("{}: {found}", row.name)
@@ -168,6 +170,6 @@ fn line(row: &ReportRow) -> String {
 
 pub(crate) fn write(flags: &KnownSound) -> Result<(), Failure> {
     write_known(&flags.path, flags.rate, flags.bits).map_err(|error| {
-        Failure::open(format!("writing {}: {error}; is there room for it?", flags.path.display()))
+        Failure::open(format!("cannot write {}: {error}; is the disk full?", flags.path.display()))
     })
 }

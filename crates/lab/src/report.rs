@@ -40,12 +40,12 @@ pub struct LabReport {
 impl LabReport {
     pub fn of(experiment: &'static str, question: &'static str) -> Self {
         let (experiment, question) = (experiment.into(), question.into());
-        Self { schema: 1, experiment, question, ..Self::default() }
+        Self { schema: 2, experiment, question, ..Self::default() }
     }
 
-    /// Whether anything was measured: an experiment with only void rows has failed.
+    /// Whether anything was measured: an experiment with only invalid rows has failed.
     pub fn says_something(&self) -> bool {
-        self.rows.iter().any(|row| row.void.is_none())
+        self.rows.iter().any(|row| row.invalid.is_none())
     }
 
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
@@ -61,7 +61,7 @@ pub struct HostDescription {
     pub kernel: String,
     pub processor: String,
     pub cpus: usize,
-    /// Freezes of all cores during the measurement; absent if not monitored.
+    /// Stalls of all cores during the measurement; absent if not monitored.
     pub stalls: Option<u64>,
 }
 
@@ -89,7 +89,7 @@ fn processor() -> Option<String> {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ReportRow {
     pub name: String,
-    pub void: Option<String>,
+    pub invalid: Option<String>,
     #[serde(rename = "configured_ns", default, with = "nanos")]
     pub configured: Option<Span>,
     pub measured: Option<Summary>,
@@ -107,7 +107,7 @@ pub struct ReportRow {
     pub words: BTreeMap<String, IgnoredAny>,
     /// In a deserialized row: its figure with this key.
     #[serde(skip_serializing)]
-    pub freezes: Option<u64>,
+    pub stalls: Option<u64>,
     #[serde(skip_deserializing)]
     pub published: Vec<Published>,
     #[serde(default, deserialize_with = "bounded::stages")]
@@ -172,8 +172,8 @@ pub struct Worst {
     /// Since the first value of the run.
     pub at_ns: i64,
     pub value_ns: i64,
-    /// Known cause, such as the longest stages or a freeze of the host.
-    pub because: Option<String>,
+    /// Known cause, such as the longest stages or a stall of the host.
+    pub cause: Option<String>,
     pub stages: Vec<WorstPart>,
 }
 
@@ -190,7 +190,7 @@ impl Worst {
     ) {
         let part = |(name, length_ns): (N, i64)| WorstPart { name: name.into(), length_ns };
         self.stages = stages.map(part).collect();
-        self.because = longest(self.stages.iter().map(|stage| (&*stage.name, stage.length_ns)));
+        self.cause = longest(self.stages.iter().map(|stage| (&*stage.name, stage.length_ns)));
     }
 }
 
@@ -226,7 +226,7 @@ pub struct Events {
     /// Time since the first value of the run (negative before it), and number of events.
     pub values: Vec<(i64, u32)>,
     /// Events of unknown time.
-    pub untold: u64,
+    pub without_time: u64,
 }
 
 impl Events {
@@ -243,7 +243,12 @@ impl Events {
         let told = values.iter().map(|(_, count)| u64::from(*count)).sum();
         let untold = all.saturating_sub(told);
         let (key, words) = (key.into(), words.into());
-        (!values.is_empty() || untold > 0).then_some(Self { key, words, values, untold })
+        (!values.is_empty() || untold > 0).then_some(Self {
+            key,
+            words,
+            values,
+            without_time: untold,
+        })
     }
 
     pub(crate) fn within(&self, range: core::ops::RangeInclusive<i64>) -> Vec<(i64, u32)> {
@@ -295,8 +300,8 @@ impl ReportRow {
         Self { name: name.into(), ..Self::default() }
     }
 
-    pub fn void(name: impl Into<String>, why: impl Into<String>) -> Self {
-        Self { void: Some(why.into()), ..Self::named(name) }
+    pub fn invalid(name: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { invalid: Some(why.into()), ..Self::named(name) }
     }
 
     /// Adds the figures, course, histogram and maximum values of a series.

@@ -43,13 +43,13 @@ interrupts and context switches over time."#;
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct ResourceFlags {
-    /// A process to be watched too, by its number; any of them
+    /// Also sample this process ID; repeatable
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Vec<u32>,
-    /// From one reading to the next
+    /// Sampling interval
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
     interval: Span,
-    /// For how long
+    /// Duration
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
     duration: Span,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub struct ResourceFlags {
 /// `taut lab sample`
 #[derive(Debug, Args)]
 pub struct SampleFlags {
-    /// For how long, at most
+    /// Maximum duration
     #[arg(long, value_name = "TIME", value_parser = span)]
     duration: Span,
 }
@@ -70,7 +70,8 @@ const SHORTEST: Span = Span::from_millis(20);
 pub(crate) fn run(flags: &ResourceFlags) -> Result<(), Failure> {
     if flags.interval < SHORTEST {
         return Err(Failure::usage(format!(
-            "--interval {} is shorter than the kernel counts processor time by; use {SHORTEST} or more",
+            "--interval {} is shorter than the kernel's resolution of CPU time; use at least \
+             {SHORTEST}",
             flags.interval
         )));
     }
@@ -112,7 +113,7 @@ fn read(options: &SamplerOptions, stop: &Stop) -> Result<Record, String> {
     Ok(sampler.finish())
 }
 
-/// Samples for a while and reports the machine and each process; a missing process is a void row.
+/// Samples for a while and reports the machine and each process; a missing process is an invalid row.
 pub fn measure(options: &SamplerOptions, stop: &Stop) -> Result<LabReport, String> {
     let mut report = LabReport::asking("resources");
     report.hosts.push(HostDescription::here("here"));
@@ -120,9 +121,9 @@ pub fn measure(options: &SamplerOptions, stop: &Stop) -> Result<LabReport, Strin
     report.rows.push(record.machine_row());
     for (index, pid) in options.pids.iter().enumerate() {
         report.rows.push(record.process_row(index).unwrap_or_else(|| {
-            ReportRow::void(
+            ReportRow::invalid(
                 format!("process {pid}"),
-                format!("there was no process {pid}, or it ended at once; pgrep NAME finds them"),
+                format!("no process {pid}, or it ended at once; `pgrep NAME` finds process IDs"),
             )
         }));
     }

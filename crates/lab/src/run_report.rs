@@ -16,9 +16,9 @@ pub use packets::RunPackets;
 
 /// Of the reporter's own device.
 const XRUNS: (&str, &str) = ("xruns", "xruns");
-const UNTIMED_XRUNS: &str = "the times of xruns count from the beginning of the run";
-const UNTIMED: &str = "the times of the worst packets count from the first of them; with --packet-log they \
-                       count from the beginning, and every packet is shown";
+const UNTIMED_XRUNS: &str = "xrun times are relative to the start of the run";
+const UNTIMED: &str = "times of the worst packets are relative to the first of them; with \
+                       --packet-log they are relative to the start, and every packet is shown";
 
 pub fn of_run(report: &Report, ledger: Option<&RunPackets>) -> LabReport {
     let (role, question) = match &*report.role {
@@ -34,9 +34,9 @@ pub fn of_run(report: &Report, ledger: Option<&RunPackets>) -> LabReport {
     out.notes.push(format!("the device's thread ran as {}", report.host.scheduler));
     out.notes.extend(report.notes.iter().cloned());
     let rows = out.rows.iter_mut().zip(&report.streams).enumerate();
-    for (index, (row, stream)) in rows.filter(|(_, (row, _))| row.void.is_none()) {
+    for (index, (row, stream)) in rows.filter(|(_, (row, _))| row.invalid.is_none()) {
         // The device's thread and the ledger belong to one program, so they share a clock.
-        let begin = ledger.and_then(|ledger| ledger.begin(index)).unwrap_or(report.began_ns);
+        let begin = ledger.and_then(|ledger| ledger.begin(index)).unwrap_or(report.started_ns);
         let told = stream.xruns.iter().map(|xrun| (xrun.at_ns, xrun.count));
         row.events.extend(Events::since(begin, XRUNS, told, stream.counters.xruns));
         out.notes.extend(ledger.and_then(|ledger| ledger.add_to(row, index)));
@@ -57,7 +57,7 @@ fn row(stream: &StreamReport, role: &str) -> ReportRow {
         None => stream.address.clone(),
     };
     if let Some(refused) = &stream.refused {
-        return ReportRow::void(name, refused.as_str());
+        return ReportRow::invalid(name, refused.as_str());
     }
     let mut row = ReportRow::named(name);
     row.configured = stream.latency.configured_ns.map(Span::from_nanos);
@@ -66,7 +66,7 @@ fn row(stream: &StreamReport, role: &str) -> ReportRow {
     row.uncertainty = stream.latency.uncertainty_ns.map(Span::from_nanos);
     let counted = &stream.counters;
     if role != "send" {
-        let missed = counted.lost + counted.late + counted.unheard;
+        let missed = counted.lost + counted.late + counted.underrun_discarded;
         let due = (counted.received + counted.lost).saturating_sub(counted.duplicate);
         row.missed = (due > 0).then(|| Missed::of(missed, due));
     }
@@ -77,13 +77,13 @@ fn row(stream: &StreamReport, role: &str) -> ReportRow {
 }
 
 fn figures(row: &mut ReportRow, stream: &StreamReport) {
-    if let Some(by) = &stream.latency.by {
+    if let Some(by) = &stream.latency.method {
         row.add("measured_by", "measured by", &**by);
     }
-    if let Some(advised) = stream.latency.advised_ns {
+    if let Some(advised) = stream.latency.recommended_ns {
         row.add(
-            "advised_ns",
-            "least latency that would have done, hosts and network included",
+            "recommended_ns",
+            "minimum latency that would have sufficed, including hosts and network",
             advised,
         );
     }
@@ -99,7 +99,7 @@ fn figures(row: &mut ReportRow, stream: &StreamReport) {
         row.add("clock_uncertainty_ns", "sender's clock known to ±", known);
     }
     if let Some(drift) = stream.drift_ppm {
-        row.add("drift_ppm", "card beside the sender's, ppm", drift);
+        row.add("drift_ppm", "card relative to the sender's, ppm", drift);
     }
     for (key, words, summary) in [
         ("lateness_p99_ns", "departures behind schedule, p99", stream.lateness),

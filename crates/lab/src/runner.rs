@@ -18,24 +18,25 @@ use crate::cases::Cases;
 use crate::hosts::{HostError, HostPlace, LabHost};
 use crate::loadgen::BusyHost;
 use crate::report::ReportRow;
-use crate::streams::{LabStream, MOST_UNSURE, StreamEnds};
+use crate::streams::{LabStream, MAX_UNSURE, StreamEnds};
 
-/// Where a stream goes that is sent from here.
+/// Host and address of the receiver.
 #[derive(Debug, Args)]
 pub(crate) struct FarEnd {
-    /// Where the receiver is: local, netns:NAME or ssh:HOST, where `taut` of this version must be
+    /// Host of the receiver: local, netns:NAME or ssh:HOST
+    ///
+    /// The host must have the same version of `taut`.
     #[arg(long, value_name = "PLACE", default_value = "local", help_heading = "Hosts")]
     pub(crate) with: HostPlace,
-    /// By which address it is reached [default: the first that a datagram arrives at]
+    /// Address of the receiver [default: detected]
     #[arg(long, value_name = "IP", help_heading = "Hosts")]
     pub(crate) at: Option<IpAddr>,
 }
 
-/// How well two hosts must know each other's clocks.
+/// Required certainty of the clocks of two hosts.
 #[derive(Debug, Args)]
 pub(crate) struct ClockFlags {
-    /// Between hosts of two clocks, a row is void whose median may be off by more, either way; of one
-    /// clock none is [default: 250us]
+    /// Between two clocks, reject rows whose median is less certain than this [default: 250us]
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Hosts")]
     max_uncertainty: Option<Span>,
 }
@@ -43,7 +44,7 @@ pub(crate) struct ClockFlags {
 impl ClockFlags {
     /// For figures that are times.
     pub(crate) fn most(&self) -> Span {
-        self.max_uncertainty.unwrap_or(MOST_UNSURE)
+        self.max_uncertainty.unwrap_or(MAX_UNSURE)
     }
 
     /// For results from missed packets, which do not depend on clocks.
@@ -52,31 +53,31 @@ impl ClockFlags {
     }
 }
 
-/// What every experiment that sends a stream has.
+/// Options of every experiment that sends a stream.
 #[derive(Debug, Args)]
 pub(crate) struct StreamFlags {
     #[command(flatten)]
     pub(crate) far: FarEnd,
     #[command(flatten)]
     pub(crate) clocks: ClockFlags,
-    /// What is sent: a device there is [default: noise on a virtual card]
+    /// Device of the sender [default: noise on a virtual card]
     #[arg(long, short, value_name = "DEVICE", value_parser = device, help_heading = "Devices")]
     pub(crate) input: Option<String>,
-    /// Where it is played [default: a virtual card]
+    /// Device of the receiver [default: a virtual card]
     #[arg(long, short, value_name = "DEVICE", value_parser = device, help_heading = "Devices")]
     pub(crate) output: Option<String>,
     /// Sample rate
     #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate,
           help_heading = "Devices")]
     pub(crate) rate: Rate,
-    /// Priority of the devices' threads
+    /// Priority of the device threads
     #[arg(long, value_name = "CLASS", help_heading = "Devices")]
     pub(crate) scheduler: Option<Scheduler>,
-    /// How long the stream settles before packets count, from 1s on
+    /// Time before packets count, at least 1s
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = settle,
           help_heading = "Run")]
     pub(crate) settle: Span,
-    /// How long packets count in each row
+    /// Time during which packets count, per row
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span,
           help_heading = "Run")]
     pub(crate) duration: Span,
@@ -84,41 +85,43 @@ pub(crate) struct StreamFlags {
     pub(crate) reporting: Reporting,
 }
 
-/// What keeps the receiver's host busy, where anything does.
+/// Load of the receiver's host, if any.
 #[derive(Debug, Args)]
 pub(crate) struct BusyFlags {
-    /// What loads the receiver's host meanwhile: spin (a thread for each processor), spin:N, or
-    /// stress-ng with its options and their values, such as stress-ng:cpu,4 [default: nothing]
+    /// Load of the receiver's host: spin, spin:N or stress-ng:OPTIONS [default: none]
+    ///
+    /// spin starts one busy thread per core, spin:N starts N. stress-ng gets its options with their
+    /// values, such as stress-ng:cpu,4.
     #[arg(long, value_name = "LOAD", help_heading = "Run")]
     pub(crate) load: Option<BusyHost>,
 }
 
-/// How much of a stream is taken at once.
+/// Packet and period length.
 #[derive(Debug, Args)]
 pub(crate) struct BlockSizes {
-    /// Audio time in one packet
+    /// Audio per packet
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span,
           help_heading = "Stream")]
     pub(crate) ptime: Span,
-    /// Frames that each device takes at a time
+    /// Device period in frames
     #[arg(long, value_name = "FRAMES", default_value_t = 48, help_heading = "Stream",
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) period: u32,
 }
 
-/// Of the one stream that an experiment sends.
+/// Shape of the one stream that an experiment sends.
 #[derive(Debug, Args)]
 pub(crate) struct StreamShape {
     #[command(flatten)]
     pub(crate) blocks: BlockSizes,
-    /// The link offset
+    /// Latency from capture to playback
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = span,
           help_heading = "Stream")]
     pub(crate) latency: Span,
 }
 
-pub(crate) const ANY_UNCERTAINTY: &str = "Between hosts of two clocks, a row is void whose median may be off by more, either way \
-                               [default: any, as it is judged by what is missed]";
+pub(crate) const ANY_UNCERTAINTY: &str = "Between two clocks, reject rows whose median is less \
+                                          certain than this [default: any, as misses decide]";
 
 /// Checks a device name early, as another program opens the device.
 fn device(text: &str) -> Result<String, String> {
@@ -128,7 +131,7 @@ fn device(text: &str) -> Result<String, String> {
 fn settle(text: &str) -> Result<Span, String> {
     match span(text)? {
         settle if settle >= Span::from_secs(1) => Ok(settle),
-        _ => Err(format!("{text} is too short for a stream to begin; write 1s or more")),
+        _ => Err(format!("invalid time '{text}': must be at least 1s")),
     }
 }
 
@@ -154,7 +157,7 @@ impl StreamFlags {
     /// Rejects here what both programs would reject later, one after the other.
     pub(crate) fn shaped(&self, shape: &StreamShape) -> Result<LabStream, Failure> {
         let plan = LabStream { latency: shape.latency, ..self.in_blocks(&shape.blocks) };
-        let least = plan.least_accepted(self.rate);
+        let least = plan.min_accepted(self.rate);
         if plan.latency < least {
             return Err(Failure::usage(format!(
                 "--latency {} is less than the {least} that packets of {} and the buffer of {} periods of {} frames \
@@ -177,7 +180,7 @@ impl StreamFlags {
 
 /// Runs an experiment with an agent at each end, this machine sending, and outputs its report.
 /// `words` formats each finished row. If an end is unavailable, or a stop comes before an agent
-/// answers, the report is a void row.
+/// answers, the report is an invalid row.
 pub(crate) fn run_streams(
     answer: Answer,
     (experiment, far): (&'static str, &FarEnd),
@@ -226,13 +229,14 @@ pub(crate) fn counted_down(
 fn ending(left: Duration) -> String {
     let seconds = left.as_millis().div_ceil(1000);
     format!(
-        "ending after this stream, in {seconds} s at most; Ctrl-C again ends at once, without a report"
+        "stopping after this stream, in at most {seconds} s; Ctrl-C again stops at once, without \
+         a report"
     )
 }
 
 pub(crate) fn line(row: &ReportRow) -> String {
-    let found = match (&row.void, crate::report::text::measured(row)) {
-        (Some(why), _) => format!("void: {why}"),
+    let found = match (&row.invalid, crate::report::text::measured(row)) {
+        (Some(why), _) => format!("invalid: {why}"),
         (None, Some(middle)) => middle,
         (None, None) => "nothing measured".to_owned(),
     };

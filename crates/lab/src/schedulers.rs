@@ -25,22 +25,25 @@ const HELP: &str = r#"Examples:
 
 Loaded is with every core of the receiver's host kept busy, or as --load says.
 On one core, the first of --cpus, the sender runs below, beside and above the
-receiver. A scheduler that the kernel refuses is a void row, and says why: also
-a deadline with --cpus, as it goes by all processors."#;
+receiver. A scheduler that the kernel refuses gives an invalid row with the
+reason. So does a deadline with --cpus, because it needs all processors."#;
 
 /// `taut lab schedulers`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct SchedulerFlags {
-    /// Only cases whose name begins so, such as `fifo`; any number of times
+    /// Only cases whose name starts with this, such as fifo; repeatable
     #[arg(long, value_name = "NAME", help_heading = "Run")]
     case: Vec<String>,
-    /// What loads the receiver's host: spin (a thread for each processor), spin:N, or stress-ng
-    /// with its options and their values, such as stress-ng:cpu,4
+    /// Load of the receiver's host: spin, spin:N or stress-ng:OPTIONS
+    ///
+    /// spin starts one busy thread per core, spin:N starts N. stress-ng gets its options with their
+    /// values, such as stress-ng:cpu,4.
     #[arg(long, value_name = "LOAD", default_value = "spin", help_heading = "Run")]
     load: BusyHost,
-    /// The sender's processor and the receiver's, such as 2,3; of cases on one core, the first for
-    /// both [default: any, and 0 for both]
+    /// Cores of the sender and the receiver, such as 2,3 [default: any; 0 for cases on one core]
+    ///
+    /// Cases on one core use the first one.
     #[arg(long, value_name = "CORES", value_delimiter = ',', num_args = 1..=2,
           help_heading = "Run")]
     cpus: Vec<usize>,
@@ -133,7 +136,7 @@ pub fn cases(period: Span) -> Vec<SchedulerCase> {
 pub(crate) fn run(flags: &SchedulerFlags) -> Result<(), Failure> {
     if let Some(scheduler) = &flags.streams.scheduler {
         return Err(Failure::usage(format!(
-            "--scheduler {scheduler}: this experiment sets it; --case picks some"
+            "--scheduler {scheduler}: this experiment sets the scheduler; select cases with --case"
         )));
     }
     let period = flags.streams.rate.span_of(Frames::new(i64::from(flags.shape.blocks.period)));
@@ -143,7 +146,7 @@ pub(crate) fn run(flags: &SchedulerFlags) -> Result<(), Failure> {
         asked.retain(|case| flags.case.iter().any(|begin| case.name.starts_with(begin)));
         if asked.is_empty() {
             return Err(Failure::usage(format!(
-                "no case begins so; there are {}",
+                "no case name starts with this; available: {}",
                 names.join("; ")
             )));
         }
@@ -157,7 +160,7 @@ pub(crate) fn run(flags: &SchedulerFlags) -> Result<(), Failure> {
     flags.streams.run("schedulers", counted_down(asked.len(), line), |ends, cases, _| {
         if asked.iter().any(|case| case.as_thesis) {
             cases.note(
-                "the deadlines of 16 to 25 ms are the thesis's own, and run its first test: periods and \
+                "deadlines of 16 to 25 ms are the thesis's, and use its first test: periods and \
                  packets of 20 ms at 100 ms",
             );
         }
@@ -207,10 +210,10 @@ fn one(
             "99 of 100 there",
         ),
     ];
-    for (late, (middle, middle_words, most, most_words)) in outcome.wake_ups().iter().zip(names) {
+    for (late, (middle, middle_words, most, max_words)) in outcome.wake_ups().iter().zip(names) {
         let summary = late.summary();
         row.add(middle, middle_words, summary.p50_ns);
-        row.add(most, most_words, summary.p99_ns);
+        row.add(most, max_words, summary.p99_ns);
     }
     row.add("xruns", "xruns", outcome.counted_at_receiver(|counted| counted.xruns));
     Ok(row)

@@ -21,7 +21,7 @@ const HELP: &str = r#"Examples:
 Stages, in the order of travel: capture, pack, send, wire, wakeup, buffer,
 render, device; those of the sender are on the receiver's clock, and what that
 may be off by is told at `wire`. Where it may be off by more than is allowed, or
-a clock was set meanwhile, the row is void. What rests on one clock stands
+a clock was set meanwhile, the row is invalid. What rests on one clock stands
 beside: the way through each host, and the round trip between them."#;
 
 /// `taut lab stages`
@@ -46,18 +46,18 @@ pub(crate) fn run(flags: &StagesFlags) -> Result<(), Failure> {
     let load = flags.busy.load.as_ref();
     flags.streams.run("stages", |_| None, |ends, cases, answer| {
         let seconds = plan.settle + plan.duration;
-        answer.tell(&format!("a stream of {seconds} follows; Ctrl-C ends it sooner"));
+        answer.tell(&format!("sending a stream for {seconds}; Ctrl-C ends it early"));
         let name = BusyHost::named(load, format!("{} in packets of {}", plan.latency, plan.ptime));
         cases.run(&name, ends, |ends| {
             let mut progress = |sentence: &str| answer.tell(sentence);
             let run = |ends: &mut StreamEnds| ends.run_watched(&plan, Some(&mut progress));
             Ok(BusyHost::around_if(load, ends, &plan, run)?.row(&name))
         });
-        let measured = cases.report.rows.first().filter(|row| row.void.is_none());
+        let measured = cases.report.rows.first().filter(|row| row.invalid.is_none());
         let count = measured.map(|row| row.measured.as_ref().map_or(0, |all| all.count));
         if let Some(count) = count.filter(|count| *count < MANY) {
             cases.note(format!(
-                "{count} packets were measured; {MANY} and more show the tails, which a longer --duration gives"
+                "{count} packets measured; tails need at least {MANY}: use a longer --duration"
             ));
         }
     })

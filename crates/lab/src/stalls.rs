@@ -1,4 +1,4 @@
-//! Timing quality of this host: wake-up lateness of each core, and number and length of freezes of
+//! Timing quality of this host: wake-up lateness of each core, and number and length of stalls of
 //! all cores.
 //!
 //! A thread per core, all on one schedule, records when it woke. What all cores missed at once was
@@ -33,23 +33,23 @@ const HELP: &str = r#"Is this machine fit for sound, before anything is sent?
 
 Lateness is from the instant that was asked for to the wake-up; what came due
 while a core stood still counts each for itself. A period is missed if its
-wake-up came when the next was due. A freeze is what every core missed at once,
+wake-up came when the next was due. A stall is what every core missed at once,
 each having woken 1ms late or more: the host stood still, not a core."#;
 
 /// `taut lab stalls`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct StallFlags {
-    /// How often each core is looked at
+    /// Wake-up period of each core
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span)]
     period: Span,
-    /// For how long
+    /// Duration
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
     duration: Span,
-    /// The cores, counted from 0, such as 0,2 [default: all that this program may use]
+    /// Cores, from 0, such as 0,2 [default: all that this program may use]
     #[arg(long, value_name = "CORES", value_delimiter = ',')]
     cpus: Vec<usize>,
-    /// Priority of the thread that looks, on each
+    /// Priority of the waking threads
     #[arg(long, value_name = "CLASS", default_value = "fifo:99")]
     scheduler: Scheduler,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(crate) fn run(flags: &StallFlags) -> Result<(), Failure> {
     check_room(flags.values())?;
     let answer = Answer::open(&flags.reporting)?;
     answer.tell(&format!(
-        "looking at {} cores every {} for {}; keep the machine as it will be used",
+        "watching {} cores every {} for {}; use the machine as usual",
         flags.cores().len(),
         flags.period,
         flags.duration
@@ -104,20 +104,20 @@ fn measure(options: &StallFlags, stop: &Stop) -> LabReport {
         let name = format!("taut-wake-{core}");
         (core, spawn_on(core, &name, options.scheduler, move || watch.look()))
     });
-    let (mut logs, mut void) = (Vec::new(), Vec::new());
+    let (mut logs, mut invalid) = (Vec::new(), Vec::new());
     for (core, thread) in watches.collect::<Vec<_>>() {
         match thread.map(JoinHandle::join) {
             Ok(Ok(log)) => logs.extend(log),
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            Err(why) => void.push(ReportRow::void(name(core), why)),
+            Err(why) => invalid.push(ReportRow::invalid(name(core), why)),
         }
     }
     tell(&mut report, &logs, |stall| went_on.ended(stall));
-    report.rows.extend(void);
+    report.rows.extend(invalid);
     if options.scheduler == Scheduler::Other {
         report.notes.push(
-            "without priority other programs look like a late host; --scheduler fifo:99 tells them \
-             apart"
+            "without real-time priority, other programs look like a late host; use --scheduler \
+             fifo:99"
                 .to_owned(),
         );
     }
@@ -156,7 +156,7 @@ fn tell(report: &mut LabReport, logs: &[CoreLog], own: impl Fn(&Stall) -> bool) 
     }
     let stopped = stalls.iter().find(|(_, stall)| own(stall)).map(|(_, stall)| stall.length());
     report.notes.extend(stopped.map(|length| {
-        format!("the program itself was stopped for {length}, which spoilt what came due then")
+        format!("the program itself was stopped for {length}; wake-ups due then are invalid")
     }));
     stalls.retain(|(_, stall)| !own(stall));
     // Sorted, as the log drops the oldest.
@@ -172,7 +172,7 @@ fn tell(report: &mut LabReport, logs: &[CoreLog], own: impl Fn(&Stall) -> bool) 
         for worst in &mut row.worst {
             let due = late.begin().unwrap_or(LocalTime::ZERO) + Span::from_nanos(worst.at_ns);
             if common.overlaps(due, due + Span::from_nanos(worst.value_ns)) {
-                worst.because = Some("every core stood still".to_owned());
+                worst.cause = Some("all cores stalled".to_owned());
             }
         }
         row
@@ -188,7 +188,7 @@ fn tell(report: &mut LabReport, logs: &[CoreLog], own: impl Fn(&Stall) -> bool) 
     report.hosts.push(host);
 }
 
-/// The conclusion as a sentence: wake-up lateness, and freezes that a stream must survive.
+/// The conclusion as a sentence: wake-up lateness, and stalls that a stream must survive.
 fn verdict(cores: &[ReportRow], freezes: &StallLog) -> Option<String> {
     let told = |row: &ReportRow| {
         let late = row.measured.as_ref()?;
@@ -198,21 +198,21 @@ fn verdict(cores: &[ReportRow], freezes: &StallLog) -> Option<String> {
     let ((nanos, share), core) = cores.iter().filter_map(told).max()?;
     let longest = freezes.seen_by_all().map(|stall| stall.length()).max();
     let frozen = match longest {
-        None => "it never froze meanwhile".to_owned(),
+        None => "the host never stalled".to_owned(),
         Some(longest) => {
             let often = match freezes.total() {
                 1 => "once".to_owned(),
                 times => format!("{times} times"),
             };
             format!(
-                "it froze {often}, for up to {longest}: a stream of which less than that lies in the \
-                 receiver's device has an xrun then"
+                "the host stalled {often}, for up to {longest}: a receiver with a shorter device \
+                 buffer has an xrun then"
             )
         }
     };
     let late = Span::from_nanos(nanos);
     Some(format!(
-        "{share} wake-ups were no more than {late} late, on {core} as the worst; {frozen}"
+        "{share} wake-ups were at most {late} late, on {core} as the worst; {frozen}"
     ))
 }
 
@@ -221,14 +221,14 @@ fn freezes(log: &StallLog, begin: Option<LocalTime>) -> ReportRow {
     let mut seen: Vec<Stall> = log.seen_by_all().collect();
     seen.sort_by_key(|stall| stall.from);
     seen.iter().for_each(|stall| lengths.push(stall.from, stall.length()));
-    let mut row = ReportRow::named("freezes of every core").with(&lengths);
-    // Relative to the start of the run, not to the first freeze.
+    let mut row = ReportRow::named("stalls of every core").with(&lengths);
+    // Relative to the start of the run, not to the first stall.
     let ahead = lengths.begin().zip(begin).map_or(0, |(first, begin)| (first - begin).as_nanos());
     row.worst.iter_mut().for_each(|worst| worst.at_ns += ahead);
     row.intervals.iter_mut().for_each(|interval| interval.at_ns += ahead);
     let total = seen.iter().map(|stall| stall.length().as_nanos()).sum::<i64>();
-    row.add("freezes", "freezes", log.total());
-    row.add("frozen_ns", "frozen in all", total);
+    row.add("stalls", "stalls", log.total());
+    row.add("frozen_ns", "stalled in total", total);
     row
 }
 

@@ -15,7 +15,7 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_report::distribution::Summary;
 
 pub(crate) use compare::CHANCE;
-pub use compare::{LEAST, Ranked, SeriesComparison, SeriesDifference, compare, median, ranked};
+pub use compare::{MIN, Ranked, SeriesComparison, SeriesDifference, compare, median, ranked};
 
 /// Values in the order of their due times, in memory preallocated for a measuring thread.
 #[derive(Debug, Clone, Default)]

@@ -18,11 +18,11 @@ use std::time::Instant;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::Settings;
-use tautline_proto::latency::least_latency;
+use tautline_proto::latency::min_latency;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_report::ledger::{self, HeardPacket, SentPacket};
+use tautline_report::ledger::{self, ReceivedPacket, SentPacket};
 use tautline_report::{Counters, Report, StreamReport};
 
 use crate::hosts::{
@@ -30,7 +30,7 @@ use crate::hosts::{
     UsedBetween,
 };
 use crate::report::HostDescription;
-pub use clocks::MOST_UNSURE;
+pub use clocks::MAX_UNSURE;
 use machines::MachineSamplers;
 pub use machines::{SampledMachines, SampledQuantity};
 pub use messages::LabWire;
@@ -60,7 +60,7 @@ pub struct LabStream {
     /// Address of the receiver; detected by default.
     pub at: Option<IpAddr>,
     pub cpus: [Vec<usize>; 2],
-    /// Rows with a greater uncertainty of one-way times are void; `None` accepts any.
+    /// Rows with a greater uncertainty of one-way times are invalid; `None` accepts any.
     pub max_uncertainty: Option<Span>,
     pub limits: Option<ChildLimits>,
     /// Arguments of `taut` that replace `taut send`; destination, duration and ledger are added.
@@ -103,7 +103,7 @@ pub struct StreamOutcome {
     pub heard: Report,
     /// The sender's packets, in order of media time.
     pub departures: Vec<SentPacket>,
-    pub arrivals: Vec<HeardPacket>,
+    pub arrivals: Vec<ReceivedPacket>,
     /// Usage of sender and receiver while packets counted; `None` if unreadable.
     pub used: [Option<UsedBetween>; 2],
     pub machines: SampledMachines,
@@ -135,7 +135,7 @@ pub struct CarriedShape {
 pub struct StreamEnds {
     pub sender: LabHost,
     pub receiver: LabHost,
-    /// Freezes that each end's stall monitor saw during streams; `None` without one.
+    /// Stalls that each end's stall monitor saw during streams; `None` without one.
     stalls: [Option<u64>; 2],
     one_clock: Option<bool>,
     ending: StreamEnding,
@@ -174,7 +174,7 @@ impl StreamEnds {
         self.ending = StreamEnding::told_to(tell);
     }
 
-    /// The machines, the sender's first, with the freezes seen so far.
+    /// The machines, the sender's first, with the stalls seen so far.
     pub fn descriptions(&self) -> Vec<HostDescription> {
         let both = [self.sender.description(), self.receiver.description()];
         let with = |(host, stalls)| HostDescription { stalls, ..host };
@@ -413,9 +413,9 @@ fn report(host: &LabHost, ended: &ChildEnded) -> Result<Report, HostError> {
 impl LabStream {
     /// Minimum latency at this rate that both ends accept: time to fill a packet at the sender; a
     /// packet and the device buffer at the receiver.
-    pub(crate) fn least_accepted(&self, rate: Rate) -> Span {
+    pub(crate) fn min_accepted(&self, rate: Rate) -> Span {
         let (format, device) = self.laid(rate);
-        least_latency(format.ptime(), &device).max(format.packing_age(device.period))
+        min_latency(format.ptime(), &device).max(format.packing_age(device.period))
     }
 
     pub(crate) fn laid(&self, rate: Rate) -> (StreamFormat, Settings) {

@@ -114,7 +114,7 @@ pub fn watch(end: TrafficEnd, stop: &Stop, begun: impl FnOnce()) -> WatchedTraff
         samples.push(TrafficSample::read());
         due += EVERY;
     }
-    WatchedTraffic { schema: 1, interface, samples, tap: tap.map(TrafficTap::end), untapped }
+    WatchedTraffic { schema: 2, interface, samples, tap: tap.map(TrafficTap::end), untapped }
 }
 
 impl TrafficSample {

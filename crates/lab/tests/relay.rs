@@ -10,11 +10,11 @@ use tautline_proto::time::Span;
 use tautline_sim::link::{Loss, PathModel};
 
 /// Longer than any test here needs.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn socket(port: u16) -> UdpSocket {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket
 }
 
@@ -25,7 +25,7 @@ fn pair() -> (UdpSocket, UdpSocket) {
         let above = media.local_addr().unwrap().port().checked_add(1);
         let control = above.and_then(|above| UdpSocket::bind((Ipv4Addr::LOCALHOST, above)).ok());
         if let Some(control) = control {
-            control.set_read_timeout(Some(PATIENCE)).unwrap();
+            control.set_read_timeout(Some(TIMEOUT)).unwrap();
             return (media, control);
         }
     }
@@ -101,7 +101,7 @@ fn what_the_path_loses_never_comes_and_is_counted() {
     let mut ended = [0; 8];
     let begun = Instant::now();
     while control.recv(&mut ended).is_err() {
-        assert!(begun.elapsed() < PATIENCE, "no report came");
+        assert!(begun.elapsed() < TIMEOUT, "no report came");
         sender.send_to(b"end", to_control).unwrap();
         std::thread::yield_now();
     }

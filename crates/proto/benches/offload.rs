@@ -46,7 +46,7 @@ fn returns(stand_in: StandIn) -> Returns {
         outputs: CHANNELS,
         rate: 48_000,
         delay: FRAMES,
-        most_frames: FRAMES,
+        max_frames: FRAMES,
         stand_in,
     });
     returns.begin(FRAMES);

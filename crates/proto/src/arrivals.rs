@@ -53,8 +53,14 @@ pub struct StreamTotals {
 
 impl From<&StreamStatus> for StreamTotals {
     fn from(status: &StreamStatus) -> Self {
-        let Counters { late, lost, xruns: starved, socket_drops: dropped, unheard, .. } =
-            status.counters;
+        let Counters {
+            late,
+            lost,
+            xruns: starved,
+            socket_drops: dropped,
+            underrun_discarded: unheard,
+            ..
+        } = status.counters;
         let StreamStatus { at, step, may_step, faults, .. } = *status;
         Self { at, late, lost, starved, dropped, unheard, step, may_step, faults }
     }
@@ -87,7 +93,7 @@ pub struct Arrivals {
 }
 
 /// Maximum number of late packets waiting for a status: 1 s of 1 ms packets.
-const MOST: usize = 1024;
+const MAX: usize = 1024;
 
 impl Arrivals {
     /// Creates an empty state. Storage for late packets grows as they arrive.
@@ -130,8 +136,8 @@ impl Arrivals {
         self.depth.offset()
     }
 
-    pub(crate) fn set_most(&mut self, most: Option<Span>) {
-        self.depth.set_most(most);
+    pub(crate) fn set_max(&mut self, most: Option<Span>) {
+        self.depth.set_max(most);
     }
 
     fn lay_out(&mut self) {
@@ -158,7 +164,7 @@ impl Arrivals {
         }
         self.causes.observe(passage);
         if passage.late {
-            if self.fresh.len() < MOST {
+            if self.fresh.len() < MAX {
                 self.fresh.push(*passage);
             }
             return;
@@ -195,7 +201,7 @@ impl Arrivals {
         if standing.may_step && standing.step == before.step {
             return;
         }
-        let room = MOST.saturating_sub(self.unjudged.len());
+        let room = MAX.saturating_sub(self.unjudged.len());
         let known = self.unjudged.len();
         // Packets and totals arrive over different channels: judge packets read after `at` next
         // time.

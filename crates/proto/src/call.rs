@@ -1,15 +1,16 @@
-//! Calls: sound both ways with one other host, agreed on by a control connection that the caller makes.
+//! Calls: audio in both directions with one other host, negotiated over a control connection.
 //!
-//! The caller is never connected to: whoever is behind a NAT can call. Both ends say what they can
-//! ([`terms`]), the answering end chooses, and the words they exchange are [`message`]. [`caller`] decides for
-//! the end that calls: when to dial, what to say, when the line is dead. [`answering`] decides for the end that is
-//! called, for all its callers, and [`caller_session`] joins what is decided at the calling end. [`packets`] says of which
-//! terms there are any. [`transport`] decides by what the sound goes: UDP, or TCP where no datagram passes ([`path`]), and
-//! [`window`] when a new connection can carry it. How it is coded each sender decides
-//! ([`congestion`](crate::congestion)), within what was agreed on.
+//! The caller opens the control connection, so it can be behind a NAT. Both ends describe their
+//! abilities ([`terms`]) in [`message`]s, and the called end chooses. [`caller`] decides for the
+//! caller: when to dial, which message to send, when the connection is dead. [`answering`] decides
+//! for the called end and all its callers. [`caller_session`] combines the decisions of the caller.
+//! [`packets`] computes which packets the terms allow. [`transport`] selects the transport of the
+//! audio: UDP, or TCP if no datagram passes ([`path`]). [`window`] decides when a new TCP
+//! connection can carry audio. Each sender chooses its codec ([`congestion`](crate::congestion))
+//! within the agreed terms.
 //!
-//! The control connection and the sound are two things: where the one is lost, the other goes on as long as
-//! its packets come, and a caller that dials again finds its call as it was.
+//! The audio is independent of the control connection. If the connection is lost, the audio
+//! continues as long as packets arrive. A caller that dials again resumes its call.
 
 pub mod answering;
 pub mod caller;
@@ -25,21 +26,21 @@ use core::fmt;
 
 use crate::time::Span;
 
-/// By what a call is known that is to go on over another control connection: whoever has it, and the key of
-/// who began it, takes it up. Random.
+/// Random identifier of a call. A caller with this identifier and the original key resumes the call
+/// over a new control connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CallId(pub [u8; 16]);
 
 impl fmt::Debug for CallId {
-    /// Nothing of it: what is printed is kept by somebody.
+    /// Hides the identifier, since output may be stored.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("CallId")
     }
 }
 
-/// So often each end says that it is there.
+/// Interval of pings.
 pub const PING_EVERY: Span = Span::from_secs(1);
-/// A line on which nothing came for so long is dead: three pings, and one that was lost and sent again.
+/// Silence after which a control connection is dead: three pings, and a retransmission of one.
 pub const LINE_DEAD: Span = Span::from_secs(4);
-/// A call whose control connection is lost is kept for so long after the last packet of its sound.
+/// Time after the last audio packet for which a call without a control connection is kept.
 pub const CALL_KEPT: Span = Span::from_secs(60);

@@ -15,7 +15,7 @@ pub use joined::Place;
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const WHOLE: i128 = 1_000_000_000_000;
 /// Keeps the products within 128 bits: 16 000 years at 192 kHz.
-const MOST_FRAMES: i64 = 100_000_000_000_000_000;
+const MAX_FRAMES: i64 = 100_000_000_000_000_000;
 
 /// Maps frames of a card to the times they meet the converter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl CardClock {
     }
 
     fn bounded(&self, frame: i64) -> i64 {
-        frame.clamp(-MOST_FRAMES, MOST_FRAMES)
+        frame.clamp(-MAX_FRAMES, MAX_FRAMES)
     }
 
     /// Frame that meets the converter at `now`: the hardware position, negative before the start.
@@ -127,20 +127,20 @@ pub struct PlaybackRing {
     ring: Ring,
     program: i64,
     /// Frames of lateness without effect.
-    patience: i64,
+    timeout: i64,
 }
 
 impl PlaybackRing {
     /// Creates the ring as it is at the start of `clock`.
     pub fn new(clock: CardClock, settings: &Settings) -> Self {
         let ring = Ring::new(settings);
-        Self { clock, ring, program: (ring.periods - 1) * ring.period, patience: 0 }
+        Self { clock, ring, program: (ring.periods - 1) * ring.period, timeout: 0 }
     }
 
-    /// Makes the ring wait for a program up to `patience` late, unlike hardware. It accepts blocks
+    /// Makes the ring wait for a program up to `timeout` late, unlike hardware. It accepts blocks
     /// for their due times, which are past by then, and accepts a block in progress whole.
-    pub fn patient(self, patience: Frames) -> Self {
-        Self { patience: patience.count().max(0), ..self }
+    pub fn patient(self, timeout: Frames) -> Self {
+        Self { timeout: timeout.count().max(0), ..self }
     }
 
     /// Frames of silence before the program's first block.
@@ -163,7 +163,7 @@ impl PlaybackRing {
     /// were silence.
     pub fn begin(&mut self, now: LocalTime) -> Turn {
         let late = self.clock.frame_at(now) - self.program;
-        let starved = if late > self.patience { self.ring.whole_periods(late) } else { 0 };
+        let starved = if late > self.timeout { self.ring.whole_periods(late) } else { 0 };
         self.program += starved;
         Turn {
             frame: self.program,
@@ -177,7 +177,7 @@ impl PlaybackRing {
     pub fn finish(&mut self, now: LocalTime) -> Frames {
         let late = self.clock.frame_at(now) - self.program;
         self.program += self.ring.period;
-        let most = if self.patience > 0 { 0 } else { self.ring.period };
+        let most = if self.timeout > 0 { 0 } else { self.ring.period };
         Frames::new(late.clamp(0, most))
     }
 }
@@ -199,10 +199,10 @@ impl CaptureRing {
         Self { clock, ring, program: 0, capacity: ring.period * ring.periods }
     }
 
-    /// Keeps at least `patience` frames for a late program, even in a small ring. This adds no
+    /// Keeps at least `timeout` frames for a late program, even in a small ring. This adds no
     /// latency, because capture still wakes after one period.
-    pub fn patient(self, patience: Frames) -> Self {
-        Self { capacity: self.capacity.max(self.ring.whole_periods(patience.count())), ..self }
+    pub fn patient(self, timeout: Frames) -> Self {
+        Self { capacity: self.capacity.max(self.ring.whole_periods(timeout.count())), ..self }
     }
 
     /// Time at which the next period is full.
@@ -227,7 +227,7 @@ impl CaptureRing {
 }
 
 /// Ring of a card without hardware or converter, in either direction. It waits up to
-/// [`CardRing::PATIENCE`] for a late program, which then loses nothing.
+/// [`CardRing::TIMEOUT`] for a late program, which then loses nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CardRing {
     /// Capture.
@@ -239,17 +239,15 @@ pub enum CardRing {
 impl CardRing {
     /// Timeout for a late program: a frozen host is back by then, and an absent program does not
     /// return.
-    pub const PATIENCE: Span = Span::from_secs(1);
+    pub const TIMEOUT: Span = Span::from_secs(1);
 
     /// Creates the ring as it is at the start of `clock`.
     pub fn new(direction: Direction, clock: CardClock, settings: &Settings) -> Self {
-        let patience = settings.rate.frames_within(Self::PATIENCE);
+        let timeout = settings.rate.frames_within(Self::TIMEOUT);
         match direction {
-            Direction::Capture => {
-                Self::Capture(CaptureRing::new(clock, settings).patient(patience))
-            }
+            Direction::Capture => Self::Capture(CaptureRing::new(clock, settings).patient(timeout)),
             Direction::Playback => {
-                Self::Playback(PlaybackRing::new(clock, settings).patient(patience))
+                Self::Playback(PlaybackRing::new(clock, settings).patient(timeout))
             }
         }
     }

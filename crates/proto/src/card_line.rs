@@ -54,7 +54,7 @@ impl CardLine {
     /// Minimum duration and readings of a round: the earliest of twenty readings is late by a
     /// twentieth of the average.
     const ROUND: i64 = 20_000_000;
-    const LEAST: u32 = 8;
+    const MIN: u32 = 8;
     /// Rounds at the beginning in which the line follows early readings at once.
     const SOUGHT: u32 = 3;
     /// Cards stay within 300 ppm of the host's clock and wander by 0.1 ppm per square root of a
@@ -66,7 +66,7 @@ impl CardLine {
     /// machine.
     const READING: f64 = 1_000.0;
     /// Minimum distance from the line for a round to count as odd.
-    const LEAST_ODD: f64 = 100_000.0;
+    const MIN_ODD: f64 = 100_000.0;
     /// Odd rounds after which the line moves. Late rounds need more, because the host may be busy;
     /// only the card can cause early ones.
     const LATER: u32 = 8;
@@ -116,7 +116,7 @@ impl CardLine {
         };
         let error = line.error(first, second);
         self.round.take(line, (first, second), error, self.rounds < Self::SOUGHT);
-        if second - self.round.opened >= Self::ROUND && self.round.count >= Self::LEAST {
+        if second - self.round.opened >= Self::ROUND && self.round.count >= Self::MIN {
             self.close(second);
         }
     }
@@ -130,7 +130,7 @@ impl CardLine {
         line.advance(first);
         let error = line.error(first, second);
         let noise = self.jitter.1.max(Self::READING * Self::READING);
-        let odd = Self::LEAST_ODD.max(6.0 * (line.deviation() + noise.sqrt()));
+        let odd = Self::MIN_ODD.max(6.0 * (line.deviation() + noise.sqrt()));
         if error.abs() > odd && self.rounds > Self::SOUGHT {
             if let Some(nearest) = self.odd.doubt(error, Self::LATER, Self::EARLIER) {
                 line.move_by(nearest);

@@ -55,11 +55,11 @@ impl Opus {
         Span::from_millis(20),
     ];
     /// Maximum bytes of an Opus frame (RFC 6716 §3.2.1).
-    const MOST_BYTES: u64 = 1275;
+    const MAX_BYTES: u64 = 1275;
     /// Minimum bytes of a packet with sound from libopus (`opus_encode_native`).
-    const LEAST_BYTES: u64 = 3;
+    const MIN_BYTES: u64 = 3;
     /// Maximum frames of a packet: 120 ms (RFC 6716 §3.2.5, R5).
-    pub const MOST_FRAMES: Frames = Frames::new(5760);
+    pub const MAX_FRAMES: Frames = Frames::new(5760);
 
     /// Default parameters. Music has 96 kbit/s per channel, where 5 ms packets are hard to
     /// distinguish from the original. Speech has 32 kbit/s.
@@ -354,7 +354,7 @@ impl CodecRules for Opus {
             _ => return Err(NotCoded::Packet(packet)),
         }
         let bits = u64::from(self.bitrate) * packet.count().unsigned_abs();
-        let least = 8 * Self::LEAST_BYTES * u64::from(Self::RATE.hertz());
+        let least = 8 * Self::MIN_BYTES * u64::from(Self::RATE.hertz());
         if bits < least { Err(NotCoded::FewBits(self.bitrate, packet)) } else { Ok(()) }
     }
 
@@ -374,8 +374,7 @@ impl CodecRules for Opus {
     /// All packets have equal length.
     fn payload_bytes(&self, _: Channels, packet: Frames, _: usize) -> usize {
         let bits = u64::from(self.bitrate) * packet.count().max(0).unsigned_abs();
-        (bits / 8 / u64::from(Self::RATE.hertz())).clamp(Self::LEAST_BYTES, Self::MOST_BYTES)
-            as usize
+        (bits / 8 / u64::from(Self::RATE.hertz())).clamp(Self::MIN_BYTES, Self::MAX_BYTES) as usize
     }
 
     fn usual_bitrate(&self, channels: Channels) -> Option<u32> {
@@ -436,7 +435,7 @@ struct Lossless;
 
 impl CodecRules for Lossless {
     fn check_packet(&self, packet: Frames) -> Result<(), NotCoded> {
-        let fits = packet >= Codec::LEAST_FRAMES;
+        let fits = packet >= Codec::MIN_FRAMES;
         if fits { Ok(()) } else { Err(NotCoded::TooShort(packet)) }
     }
 
@@ -458,7 +457,7 @@ impl Codec {
     /// Opus as a receiver needs to know it.
     pub const OPUS: Self = Self::Opus(Opus::usual(OpusTuning::Music, Channels::STEREO));
     /// Minimum frames of a compressed packet.
-    pub const LEAST_FRAMES: Frames = Frames::new(4);
+    pub const MIN_FRAMES: Frames = Frames::new(4);
     /// Bytes before the sound in a lossless payload: its number of frames, in 16 bits.
     pub const LOSSLESS_HEAD: usize = 2;
 
@@ -516,7 +515,7 @@ impl Codec {
     /// Number of frames that a payload reports; `None` if it is invalid.
     pub fn frames(self, payload: &[u8]) -> Option<Frames> {
         let frames = self.rules().frames(payload)?;
-        (frames >= Self::LEAST_FRAMES.count()).then_some(Frames::new(frames))
+        (frames >= Self::MIN_FRAMES.count()).then_some(Frames::new(frames))
     }
 }
 
@@ -535,7 +534,7 @@ fn opus_frames(payload: &[u8]) -> Option<i64> {
         _ => i64::from(payload.get(1)? & 0x3F),
     };
     let frames = each * count;
-    (frames <= Opus::MOST_FRAMES.count()).then_some(frames)
+    (frames <= Opus::MAX_FRAMES.count()).then_some(frames)
 }
 
 /// Encoder of packets. Created before the stream starts; allocates nothing later.

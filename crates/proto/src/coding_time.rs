@@ -13,7 +13,7 @@ use crate::time::{Frames, Span};
 const PARTS: i64 = 2;
 
 /// Periods to propose, in ascending order.
-const USUAL_PERIODS: [Span; 7] = [
+const DEFAULT_PERIODS: [Span; 7] = [
     Span::from_micros(250),
     Span::from_micros(500),
     Span::from_millis(1),
@@ -52,7 +52,7 @@ pub fn long_coding(
     let is_long = |period: Frames| {
         takes_in(period).as_nanos().saturating_mul(PARTS) > format.rate.span_of(period).as_nanos()
     };
-    let usual = || USUAL_PERIODS.into_iter().map(|usual| format.rate.frames_within(usual));
+    let usual = || DEFAULT_PERIODS.into_iter().map(|usual| format.rate.frames_within(usual));
     is_long(period).then(|| LongCoding {
         takes: takes_in(period),
         period: format.rate.span_of(period),

@@ -79,34 +79,34 @@ counters! {
     /// Packets in time that were not decodable: damaged, or of another coding.
     undecodable: "undecodable", "not decodable", "not decodable";
     /// Packets too far in the future for the buffer.
-    early: "early", "early", "early";
+    too_early: "too_early", "early", "early";
     /// Datagrams that are not valid packets, for any reason.
     invalid: "invalid", "invalid", "invalid";
     /// Packets of another sender, or with this one's name from another source address.
-    foreign: "foreign", "foreign", "foreign";
+    other_source: "other_source", "from other sources", "from another source";
     /// Reports in the sender's name from another host.
-    foreign_reports: "foreign_reports", "foreign reports", "foreign report";
+    other_source_reports: "other_source_reports", "reports from other hosts", "report from another host";
     /// Packets of senders without a place on a shared link.
-    unplaced: "unplaced", "without a place", "without a place";
+    over_stream_limit: "over_stream_limit", "over the stream limit", "over the stream limit";
     /// Datagrams that failed authentication.
-    unopened: "unopened", "not sealed as asked", "not sealed as asked";
+    auth_failed: "auth_failed", "failed authentication", "failed authentication";
     /// Packets off the timeline, not yet confirmed by another.
-    doubted: "doubted", "doubted", "doubted";
+    on_probation: "on_probation", "on probation", "on probation";
     /// Sender reports off the timeline, not yet confirmed by another.
-    doubted_reports: "doubted_reports", "reports doubted", "report doubted";
+    reports_on_probation: "reports_on_probation", "reports on probation", "report on probation";
     /// Rejected exchanges with the sender's clock.
-    refused_exchanges: "refused_exchanges", "exchanges refused", "exchange refused";
+    rejected_exchanges: "rejected_exchanges", "clock exchanges rejected", "clock exchange rejected";
     /// Steps of the sender's clock.
     clock_steps: "clock_steps", "clock steps", "clock step";
     /// Packets whose sender marks its presentation clock as uncertain.
-    uncertain: "uncertain", "presented by an uncertain clock", "presented by an uncertain clock";
+    uncertain_clock: "uncertain_clock", "from an uncertain clock", "from an uncertain clock";
     /// Packets missing from the statistics because the ring was full.
-    unbooked: "unbooked", "not booked", "not booked";
+    trace_overflow: "trace_overflow", "not logged", "not logged";
     /// Packets in time at whose turn the device played its own silence.
-    unheard: "unheard", "unheard", "unheard";
+    underrun_discarded: "underrun_discarded", "discarded by underruns", "discarded by an underrun";
     /// Packets whose turn passed before the device requested the stream's first block: it was still
     /// opening.
-    unasked: "unasked", "before the device asked for any", "before the device asked for any";
+    before_start: "before_start", "before the device started", "before the device started";
     /// Receivers that stopped reporting without a goodbye, at a sender.
     receivers_lost: "receivers_lost", "receivers lost", "receiver lost";
     /// Datagrams dropped by full buffers of this host.
@@ -114,7 +114,7 @@ counters! {
     /// Datagrams rejected by the system, or without room.
     send_errors: "send_errors", "send errors", "send error";
     /// Packets dropped because a connection did not accept them in time.
-    overdue: "overdue", "not taken by the connection in time", "not taken by the connection in time";
+    send_timeouts: "send_timeouts", "dropped by a slow connection", "dropped by a slow connection";
     /// Device underruns and overruns.
     xruns: "xruns", "xruns", "xrun";
     /// Resynchronisations: another sender, a pause or restart of the sender, or a move of the due
@@ -122,7 +122,7 @@ counters! {
     resyncs: "resyncs", "resyncs", "resync";
     /// Announced restarts of the sender's media clock (`mr` of AVTP), as after an xrun; each causes
     /// a resync.
-    restarts: "restarts", "restarts of the talker's media clock", "restart of the talker's media clock";
+    media_clock_restarts: "media_clock_restarts", "restarts of the talker's media clock", "restart of the talker's media clock";
     /// Frames missing at their turn while the stream ran.
     missing_frames: "missing_frames", "frames missing", "frame missing";
     /// Missing frames that were concealed; the others were silent.
@@ -134,7 +134,7 @@ counters! {
     /// Frames played resampled, to follow a card of another rate; all others were copied.
     resampled_frames: "resampled_frames", "frames resampled", "frame resampled";
     /// Glitches among all these during stalls of the whole host.
-    host_stalled: "host_stalled", "of all these the host's", "of these the host's";
+    host_stalled: "host_stalled", "of these during host stalls", "of these during a host stall";
 }
 
 counters! {

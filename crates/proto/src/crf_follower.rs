@@ -44,13 +44,13 @@ counters! {
     /// Duplicates.
     duplicates: "duplicates", "duplicates", "duplicate";
     /// Packets that mark their times as uncertain (`tu`).
-    uncertain: "uncertain", "said to be uncertain", "said to be uncertain";
+    uncertain_clock: "uncertain_clock", "from an uncertain clock", "from an uncertain clock";
     /// Packets off the line; another like it restarts the line.
-    doubted: "doubted", "doubted", "doubted";
+    on_probation: "on_probation", "on probation", "on probation";
     /// Jumps of the times.
     jumps: "jumps", "jumps", "jump";
     /// Restarts of the media clock (`mr`).
-    restarts: "restarts", "restarts", "restart";
+    media_clock_restarts: "media_clock_restarts", "restarts", "restart";
 }
 
 /// Reception state of an announced clock.
@@ -141,7 +141,7 @@ impl CrfFollower {
         match heard.filter(|heard| heard.is_alike(&head)) {
             Some(heard) => self.go_on(heard, &packet, arrival),
             None if head.uncertain => {
-                self.counters.uncertain += 1;
+                self.counters.uncertain_clock += 1;
                 let known = self.heard.as_mut().filter(|heard| heard.head.stream == head.stream);
                 known.into_iter().for_each(|heard| heard.arrived = arrival);
             }
@@ -173,9 +173,9 @@ impl CrfFollower {
         let restarts = core::mem::replace(&mut heard.head.restarts, head.restarts) != head.restarts;
         heard.times = packet.times().len() as i64;
         if head.uncertain {
-            counters.uncertain += 1;
+            counters.uncertain_clock += 1;
         } else if restarts || heard.is_silent(arrival - heard.told) {
-            counters.restarts += u64::from(restarts);
+            counters.media_clock_restarts += u64::from(restarts);
             // The held rate bridges the time until the new line is as certain.
             heard = HeardCrf::begin(packet, arrival);
         } else {
@@ -184,7 +184,7 @@ impl CrfFollower {
                     heard.told = arrival;
                     self.keep(&heard, arrival);
                 }
-                ReadingOutcome::Doubted => counters.doubted += 1,
+                ReadingOutcome::Doubted => counters.on_probation += 1,
                 ReadingOutcome::Jumped => {
                     counters.jumps += 1;
                     heard = HeardCrf::begin(packet, arrival);
@@ -241,7 +241,7 @@ impl HeardCrf {
     /// Initial standard deviation of times in nanoseconds, the distance of PTP clocks (IEEE
     /// 802.1AS), so that 8 µs is no step; and the minimum, that of an 8 MHz counter.
     const JITTER: f64 = 1000.0;
-    const LEAST_JITTER: f64 = 125.0;
+    const MIN_JITTER: f64 = 125.0;
     /// Standard deviations below which there is no step.
     const NOISE: f64 = 8.0;
     /// Time over which readings decide whether the rate changed, in nanoseconds.
@@ -312,7 +312,7 @@ impl HeardCrf {
         let weight = (since / Self::JUDGED).clamp(1.0 / 256.0, 0.25);
         let differs = error - core::mem::replace(&mut self.jitter.0, error);
         self.jitter.1 += (differs * differs / 2.0 - self.jitter.1) * weight;
-        self.jitter.1 = self.jitter.1.max(Self::LEAST_JITTER * Self::LEAST_JITTER);
+        self.jitter.1 = self.jitter.1.max(Self::MIN_JITTER * Self::MIN_JITTER);
         line.correct_by_mean(mean, 1.0, self.jitter.1, weight, Self::JUDGED.max(since));
         (self.line, self.intervals) = (line, newest);
         ReadingOutcome::Agreed

@@ -200,11 +200,11 @@ impl Arrival {
 }
 
 /// Maximum number of networks for one stream; further ones are ignored.
-const MOST_PATHS: usize = 4;
+const MAX_PATHS: usize = 4;
 
 /// Addresses from which one source sends: one on each network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SourceEndpoints([Option<Endpoint>; MOST_PATHS]);
+pub struct SourceEndpoints([Option<Endpoint>; MAX_PATHS]);
 
 impl SourceEndpoints {
     /// A single address.

@@ -24,7 +24,11 @@ impl Harm {
     pub fn missed(before: &Counters, after: &Counters) -> Self {
         let more = |before: u64, after: u64| after.saturating_sub(before) as u32;
         let lost = more(before.lost, after.lost);
-        Self { lost, unheard: more(before.unheard, after.unheard), ..Self::default() }
+        Self {
+            lost,
+            unheard: more(before.underrun_discarded, after.underrun_discarded),
+            ..Self::default()
+        }
     }
 }
 
@@ -50,14 +54,14 @@ pub struct Fault {
 
 /// Maximum faults between two status reports: a freeze of 30 ms causes about this many of [`ALIKE`]
 /// each. Longer freezes belong to the host almost entirely.
-const MOST: usize = 16;
+const MAX: usize = 16;
 /// Faults whose starts and ends lie within this span are one; reported stalls are longer.
 const ALIKE: Span = Span::from_millis(2);
 
 /// Faults in order of detection. Never allocates: for a device thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Faults {
-    kept: [Fault; MOST],
+    kept: [Fault; MAX],
     len: usize,
 }
 
@@ -74,13 +78,13 @@ impl Faults {
             from: LocalTime::ZERO,
             to: LocalTime::ZERO,
             harm: Harm { late: 0, lost: 0, unheard: 0, starved: 0 },
-        }; MOST],
+        }; MAX],
         len: 0,
     };
 
     /// Adds a fault between two times.
     pub fn add(&mut self, from: LocalTime, to: LocalTime, harm: Harm) {
-        let full = self.len == MOST;
+        let full = self.len == MAX;
         if let Some(last) = self.kept[..self.len].last_mut() {
             let wider = Fault { from: last.from.min(from), to: last.to.max(to), harm: last.harm };
             let alike = from - wider.from < ALIKE
@@ -170,9 +174,9 @@ mod tests {
     fn more_faults_than_there_is_room_for_widen_the_last_and_none_is_forgotten() {
         let many: Vec<_> = (0..20).map(|index| (10_000 * index, 10_000 * index + 1, 1)).collect();
         let told = told(&noted(&many));
-        assert_eq!(told.len(), MOST);
-        assert_eq!(told[MOST - 2], (140_000, 140_001, 1));
-        assert_eq!(told[MOST - 1], (150_000, 190_001, 5));
+        assert_eq!(told.len(), MAX);
+        assert_eq!(told[MAX - 2], (140_000, 140_001, 1));
+        assert_eq!(told[MAX - 1], (150_000, 190_001, 5));
     }
 
     /// Device xruns, each from the previous wake-up to its detection.

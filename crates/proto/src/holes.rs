@@ -5,25 +5,25 @@ use core::ops::Range;
 use crate::time::{Frames, MediaTime};
 
 /// Maximum runs in a block; the last one covers all later runs and the frames between.
-const MOST: usize = 16;
+const MAX: usize = 16;
 
 /// Runs of missing frames, in stream order. Never allocates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holes {
-    runs: [(MediaTime, Frames); MOST],
+    runs: [(MediaTime, Frames); MAX],
     len: usize,
 }
 
 impl Default for Holes {
     fn default() -> Self {
-        Self { runs: [(MediaTime::ZERO, Frames::ZERO); MOST], len: 0 }
+        Self { runs: [(MediaTime::ZERO, Frames::ZERO); MAX], len: 0 }
     }
 }
 
 impl Holes {
     /// Adds missing frames, in stream order.
     pub(crate) fn add(&mut self, first: MediaTime, frames: Frames) {
-        let full = self.len == MOST;
+        let full = self.len == MAX;
         if let Some((start, length)) = self.runs[..self.len].last_mut()
             && (*start + *length == first || full)
         {
@@ -65,6 +65,6 @@ mod tests {
     fn more_runs_than_there_is_room_for_widen_the_last() {
         let runs: Vec<_> = (0..20).map(|index| (10 * index, 1)).collect();
         let told = of(&runs);
-        assert_eq!((told.len(), told[MOST - 2], told[MOST - 1]), (MOST, (140, 141), (150, 191)));
+        assert_eq!((told.len(), told[MAX - 2], told[MAX - 1]), (MAX, (140, 141), (150, 191)));
     }
 }

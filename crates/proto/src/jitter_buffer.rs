@@ -351,7 +351,7 @@ impl JitterBuffer {
         let media = source.media_near(rtp_timestamp);
         match self.placement.observe_capture(media, wall) {
             ReadingOutcome::Agreed => {}
-            ReadingOutcome::Doubted => self.counters.doubted_reports += 1,
+            ReadingOutcome::Doubted => self.counters.reports_on_probation += 1,
             ReadingOutcome::Jumped => self.restart(Resync::Jump),
         }
     }

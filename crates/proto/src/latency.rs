@@ -20,7 +20,7 @@ pub enum LatencyRule {
     /// a receiver requests.
     Auto {
         /// Maximum, unless the path delay itself exceeds it
-        /// (`crate::target_delay::Depth::set_most`): later packets are late. `None` means as much
+        /// (`crate::target_delay::Depth::set_max`): later packets are late. `None` means as much
         /// as the buffer has room for.
         most: Option<Span>,
     },
@@ -31,17 +31,17 @@ impl LatencyRule {
     pub const AUTO: Self = Self::Auto { most: None };
 
     /// Buffer room for automatic latency: a satellite path plus Wi-Fi.
-    const MOST_AUTO: Span = Span::from_millis(400);
+    const MAX_AUTO: Span = Span::from_millis(400);
     /// Buffer room if packets of a sender without announcement raise the latency: four 20 ms
     /// packets at once.
-    const MOST_UNANNOUNCED: Span = Span::from_millis(100);
+    const MAX_UNANNOUNCED: Span = Span::from_millis(100);
 
     /// Maximum latency for which a receiver with an initial `link_offset` reserves room.
     pub fn room(self, link_offset: Span) -> Span {
         match self {
             Self::Chosen(_) => link_offset,
-            Self::Usual => link_offset.max(Self::MOST_UNANNOUNCED),
-            Self::Auto { most } => link_offset.max(Self::MOST_AUTO).max(most.unwrap_or(Span::ZERO)),
+            Self::Usual => link_offset.max(Self::MAX_UNANNOUNCED),
+            Self::Auto { most } => link_offset.max(Self::MAX_AUTO).max(most.unwrap_or(Span::ZERO)),
         }
     }
 
@@ -61,7 +61,7 @@ impl LatencyRule {
 
 /// Minimum latency for a receiver. A packet is up to `packing_age` old when it leaves, and a block
 /// is written one device ring before its last frame plays.
-pub fn least_latency(packing_age: Span, device: &Settings) -> Span {
+pub fn min_latency(packing_age: Span, device: &Settings) -> Span {
     let ring = device.period.count() * i64::from(device.periods);
     packing_age + device.rate.span_of(Frames::new(ring))
 }
@@ -98,9 +98,9 @@ pub fn kept_latency(promised: Span, least: Span) -> Span {
 }
 
 /// Whether a latency leaves no time for the network; `least` is possible without any
-/// ([`least_latency`]).
+/// ([`min_latency`]).
 pub(crate) fn leaves_no_transit(latency: Span, least: Span) -> bool {
-    latency < least + LEAST_WAY
+    latency < least + MIN_WAY
 }
 
 /// Minimum sufficient latency above `least`, which leaves no time for the network; in steps of 0.1
@@ -111,7 +111,7 @@ pub fn enough_latency(least: Span) -> Span {
 
 /// Time for two wake-ups and a wired network. With less, JACK at 64 frames had 100 % late packets
 /// at the worst phase; with 0.1 ms more still 1.3 %.
-const LEAST_WAY: Span = Span::from_micros(250);
+const MIN_WAY: Span = Span::from_micros(250);
 /// Time for the network if the device uses up the promise: ten times a wired network's, and
 /// inaudible as an echo.
 const WAY: Span = Span::from_millis(1);
@@ -119,7 +119,7 @@ const WAY: Span = Span::from_millis(1);
 /// Time for the network where packets are repaired.
 const REPAIR_SPARE: Span = Span::from_millis(1);
 
-/// Minimum latency that leaves `budget` for repairs above `least` ([`least_latency`]).
+/// Minimum latency that leaves `budget` for repairs above `least` ([`min_latency`]).
 pub fn repair_latency(least: Span, budget: Span) -> Span {
     least + REPAIR_SPARE + budget
 }
@@ -148,7 +148,7 @@ mod tests {
         [
             usual_latency_in_graph(&format, period),
             usual_latency(&format, period),
-            least_latency(format.packing_age(period), &device),
+            min_latency(format.packing_age(period), &device),
         ]
     }
 

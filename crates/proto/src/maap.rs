@@ -56,7 +56,7 @@ impl AddressClaim {
 
     /// Addresses to try without pauses; a host may be defending every address (RFC 3927 §9,
     /// `MAX_CONFLICTS`).
-    const MOST_TAKEN: u32 = 10;
+    const MAX_TAKEN: u32 = 10;
 
     /// Maximum pending defences. Simultaneous probes of one address are rare, and probes are
     /// repeated (`MAAP_PROBE_RETRANSMITS`).
@@ -108,7 +108,7 @@ impl AddressClaim {
             (State::Probe(_), _) => {
                 self.pick(now);
                 self.taken += 1;
-                if self.taken >= Self::MOST_TAKEN {
+                if self.taken >= Self::MAX_TAKEN {
                     self.wait(now, Self::PROBE_INTERVAL);
                 }
             }

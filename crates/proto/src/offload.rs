@@ -23,7 +23,7 @@ pub mod worker;
 use thiserror::Error;
 
 /// Maximum bytes of blocks that one machine keeps in one direction: bounds requests in negotiation.
-pub const MOST_KEPT_BYTES: usize = 256 << 20;
+pub const MAX_KEPT_BYTES: usize = 256 << 20;
 
 /// Error of creating a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -31,12 +31,12 @@ pub enum OffloadError {
     /// Datagram size is too small.
     #[error(
         "a datagram of {0} bytes holds too little of a block: let it be {least} bytes at least",
-        least = datagram::LEAST_DATAGRAM_BYTES
+        least = datagram::MIN_DATAGRAM_BYTES
     )]
     Datagram(usize),
     /// Too much data to keep.
     #[error(
-        "{blocks} iterations of {bytes} bytes are more than the {MOST_KEPT_BYTES} bytes that are kept: \
+        "{blocks} iterations of {bytes} bytes are more than the {MAX_KEPT_BYTES} bytes that are kept: \
          keep fewer of them, or make them shorter"
     )]
     Kept {

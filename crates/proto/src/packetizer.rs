@@ -16,7 +16,7 @@ use crate::codec::{Codec, Encode};
 use crate::ledger::Departure;
 use crate::packet::{Instants, Pack, PackedSound, PacketHead, StreamId};
 use crate::redundancy::{ETHERNET, Encoder, LONGEST, Layout};
-use crate::stream::{Coding, MOST_DATAGRAM_BYTES, Outgoing, PTIME_RANGE, StreamFormat};
+use crate::stream::{Coding, MAX_DATAGRAM_BYTES, Outgoing, PTIME_RANGE, StreamFormat};
 use crate::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 use crate::wrap::Wrapped;
 
@@ -141,7 +141,7 @@ impl Packetizer {
         let samples = config.format.channels.samples_in(longest.packet.max(config.format.packet));
         let compressing = (!encoders.is_empty())
             .then(|| Box::new(Compressing { encoders, samples: vec![0.0; samples].into() }));
-        let room = (header_bytes + longest.payload_bytes()).min(MOST_DATAGRAM_BYTES);
+        let room = (header_bytes + longest.payload_bytes()).min(MAX_DATAGRAM_BYTES);
         let room = room.max(header_bytes + config.format.payload_bytes()) - header_bytes;
         Self {
             encoder: Encoder::new(config.redundancy),
@@ -168,7 +168,7 @@ impl Packetizer {
     pub fn datagram_bytes(&self) -> usize {
         (self.header_bytes + self.buffer.len() - HEADER_ROOM)
             .max(ETHERNET)
-            .max(self.encoder.layout().most_bytes())
+            .max(self.encoder.layout().max_bytes())
     }
 
     /// Redundancy layout.
@@ -402,7 +402,7 @@ impl Packetizer {
             }),
         };
         let payload = &self.buffer[HEADER_ROOM..HEADER_ROOM + payload_bytes];
-        let most = self.encoder.layout().most_bytes().saturating_sub(payload_bytes);
+        let most = self.encoder.layout().max_bytes().saturating_sub(payload_bytes);
         let most = wire.carried_within(stamps, most).min(self.repair_data.len());
         let room = &mut self.repair_data[..most];
         let repair_data = self.encoder.write(self.number, payload_type, payload, room);

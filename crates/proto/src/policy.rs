@@ -30,10 +30,10 @@ pub(crate) struct NoteQueue<N>(Vec<N>);
 
 impl<N: PartialEq> NoteQueue<N> {
     /// Maximum length, more than occur between two polls.
-    const MOST: usize = 64;
+    const MAX: usize = 64;
 
     pub(crate) fn note(&mut self, note: N) {
-        if self.0.len() < Self::MOST && !self.0.contains(&note) {
+        if self.0.len() < Self::MAX && !self.0.contains(&note) {
             self.0.push(note);
         }
     }

@@ -25,7 +25,7 @@ use crate::counters::Counters;
 use crate::device::Settings;
 use crate::endpoint::{Author, Host};
 use crate::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCommand, StreamStatus};
-use crate::latency::{LatencyRule, least_latency};
+use crate::latency::{LatencyRule, min_latency};
 use crate::ledger::PacketTrace;
 use crate::packet::Unpack;
 use crate::policy::{Context, NoteQueue};
@@ -145,7 +145,7 @@ impl ReceivePolicy {
         device: Settings,
         receiver: &mut JitterBuffer,
     ) -> Self {
-        let ring = least_latency(Span::ZERO, &device);
+        let ring = min_latency(Span::ZERO, &device);
         let (format, longest) = (*receiver.format(), receiver.longest_link_offset());
         receiver.measure_unannounced(ring, config.latency == LatencyRule::Usual);
         let mut arrivals = Arrivals::new(ArrivalsConfig {
@@ -155,7 +155,7 @@ impl ReceivePolicy {
             start: link_offset,
             longest,
         });
-        arrivals.set_most(config.latency.most());
+        arrivals.set_max(config.latency.most());
         Self {
             format,
             longest,
@@ -266,7 +266,7 @@ impl ReceivePolicy {
 
     /// Notes frequent restarts, with or without a restart reported by the talker.
     fn follow_restarts(&mut self, status: &StreamStatus) {
-        let Counters { resyncs, restarts, .. } = status.counters;
+        let Counters { resyncs, media_clock_restarts: restarts, .. } = status.counters;
         if let Some(resyncs) = self.jumps.follow(resyncs.saturating_sub(restarts), status.at) {
             self.notes.note(ReceiveNote::Unsteady(resyncs));
         }
@@ -346,7 +346,7 @@ impl ReceivePolicy {
     /// Whether any packet marked the clock of its presentation time as uncertain: the error of
     /// measurements with it is unknown.
     pub fn is_uncertain(&self) -> bool {
-        self.status.is_some_and(|status| status.counters.uncertain > 0)
+        self.status.is_some_and(|status| status.counters.uncertain_clock > 0)
     }
 
     /// Whether packets carry presentation times, so that this host's TAI clock matters.
@@ -514,7 +514,7 @@ enum Repairable {
 
 impl Repairable {
     /// Announced latency and redundancy of packets change one after the other, within two reports.
-    const PATIENCE: Span = Span::from_secs(1);
+    const TIMEOUT: Span = Span::from_secs(1);
 
     /// Updates the state at `now`; returns whether to report.
     fn turns_short(&mut self, now: LocalTime, short: bool) -> bool {
@@ -522,7 +522,7 @@ impl Repairable {
             Self::Told => Self::Told,
             _ if !short => Self::InTime,
             Self::InTime => Self::ShortSince(now),
-            Self::ShortSince(since) if now - since >= Self::PATIENCE => Self::Told,
+            Self::ShortSince(since) if now - since >= Self::TIMEOUT => Self::Told,
             since => since,
         };
         let before = core::mem::replace(self, next);

@@ -23,12 +23,12 @@ use crate::clock::{ClockId, ClockMapping};
 use crate::congestion::CodingLimits;
 use crate::device::Settings;
 use crate::endpoint::Host;
-use crate::latency::{LatencyRule, kept_latency, least_latency};
+use crate::latency::{LatencyRule, kept_latency, min_latency};
 use crate::packetizer::{Identity, Packetizer, PacketizerConfig, PacketizerState};
 use crate::policy::{Context, NoteQueue};
 use crate::redundancy::{Layout, Redundancy};
 use crate::rtcp_session::{Event, Sending};
-use crate::stream::{Coding, MOST_DATAGRAM_BYTES, StreamFormat};
+use crate::stream::{Coding, MAX_DATAGRAM_BYTES, StreamFormat};
 use crate::time::{Frames, LocalTime, Span};
 use crate::wire::WireForm;
 
@@ -43,7 +43,7 @@ pub use path_size::BASE_BYTES;
 use path_size::PathSize;
 pub(crate) use path_size::TAG;
 pub use presence::{Presence, ReceiverCounts};
-pub use redundancy::USUAL_BUDGET;
+pub use redundancy::DEFAULT_BUDGET;
 pub use regulator::Regulator;
 
 /// Time for RTCP before the first packet, so that waiting receivers know our clock and have opened
@@ -122,7 +122,7 @@ pub struct SendPolicyConfig {
     /// Whether packets are sent on two networks.
     pub by_two_networks: bool,
     /// Maximum datagram length in bytes.
-    pub most_bytes: usize,
+    pub max_bytes: usize,
     /// Available compressed codings.
     pub compressed: Vec<Coding>,
     /// Limits of adaptation to the path, from the first packet on.
@@ -156,7 +156,7 @@ impl SendPolicyConfig {
             limits: Limits::default(),
             destinations: Vec::new(),
             by_two_networks: false,
-            most_bytes: MOST_DATAGRAM_BYTES,
+            max_bytes: MAX_DATAGRAM_BYTES,
             compressed: Vec::new(),
             adapts: None,
             probes_path: false,
@@ -382,7 +382,7 @@ impl SendPolicy {
 
     /// Minimum latency of a receiver with a device like ours.
     fn likewise(&self) -> Span {
-        least_latency(self.packing_age, &self.config.device)
+        min_latency(self.packing_age, &self.config.device)
     }
 
     fn goes_to_group(&self) -> bool {

@@ -110,7 +110,7 @@ impl Servo {
 
     /// Maximum rate difference that is followed.
     pub fn reach() -> Ppm {
-        Ppm::from_f64(Drift::MOST * 1e6)
+        Ppm::from_f64(Drift::MAX * 1e6)
     }
 
     /// Whether the rates have differed by more than [`Servo::reach`] for seconds: the position lags
@@ -335,7 +335,7 @@ impl StrayWatch {
     /// Minimum error of the position, in multiples of the clocks' precision.
     const KNOWN: f64 = 3.0;
     /// Minimum error to correct, in seconds.
-    const LEAST: f64 = 40e-6;
+    const MIN: f64 = 40e-6;
 
     /// Sets the precision at which the position was found, at the start.
     fn begin(&mut self, precision: f64) {
@@ -364,10 +364,10 @@ impl StrayWatch {
     /// followed. The clocks get their usual time to settle until errors of the size of the rounding
     /// are visible.
     fn stands(&mut self, precision: f64, rounding: f64, seconds: f64, lacks: f64) -> Option<f64> {
-        let least = rounding.max(Self::LEAST);
-        let most_off = Self::KNOWN * precision;
-        let known = most_off <= self.found && (most_off <= least || self.since >= Self::BEGINS);
-        let least = least.max(most_off);
+        let least = rounding.max(Self::MIN);
+        let max_off = Self::KNOWN * precision;
+        let known = max_off <= self.found && (max_off <= least || self.since >= Self::BEGINS);
+        let least = least.max(max_off);
         let (low, high) = self.between;
         let (low, high) = (low.min(self.slow), high.max(self.slow));
         if !known || self.slow.abs() <= least || high - low > least / 2.0 {
@@ -426,7 +426,7 @@ impl Drift {
     /// µs changes the drift by 3 ppm.
     const OMEGA: f64 = 0.8;
     /// Maximum rate difference of two cards: 500 ppm plus the estimate's overshoot.
-    const MOST: f64 = 600e-6;
+    const MAX: f64 = 600e-6;
     /// Time at the limit that rules out an overshoot, in seconds.
     const FOR_CERTAIN: f64 = 3.0;
     /// Larger moves of the due position are new clock mappings, which say nothing about the drift.
@@ -437,7 +437,7 @@ impl Drift {
     /// Drift change that is followed without a pitch error of a cent...
     const SUDDEN: f64 = 300e-6;
     /// ... from which it keeps this distance: 577.8 ppm, less 8 for noise.
-    const MOST_OFF: f64 = 570e-6;
+    const MAX_OFF: f64 = 570e-6;
 
     fn observe(&mut self, due: MediaPoint, skipped: Frames, frame: f64) {
         let elapsed = self.passed + skipped;
@@ -466,7 +466,7 @@ impl Drift {
         let pulled = behind / frame * FineFrames::ONE as f64 * 2.0 * gain;
         self.expected = Some(expected + FineFrames::from_parts(pulled as i64));
         self.rate += Self::OMEGA * gain * behind;
-        self.rate = self.rate.clamp(-Self::MOST, Self::MOST);
+        self.rate = self.rate.clamp(-Self::MAX, Self::MAX);
         self.at_its_end = if self.is_at_its_end() { self.at_its_end + seconds } else { 0.0 };
     }
 
@@ -474,14 +474,14 @@ impl Drift {
     /// unlearnt drift change, and the effect of jumps, which would not exist without them. At least
     /// a quarter of `most` remains.
     fn leave_room(&self, pull: f64, most: f64) -> f64 {
-        let (room, least) = (Self::MOST_OFF - Self::SUDDEN, most / 4.0);
+        let (room, least) = (Self::MAX_OFF - Self::SUDDEN, most / 4.0);
         let above = (room - self.astray[0]).clamp(least, most);
         let below = (room + self.astray[0]).clamp(least, most);
         pull.clamp(-below, above)
     }
 
     fn is_at_its_end(&self) -> bool {
-        self.rate.abs() >= Self::MOST
+        self.rate.abs() >= Self::MAX
     }
 
     fn pass(&mut self, frames: Frames) {

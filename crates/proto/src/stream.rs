@@ -30,10 +30,10 @@ pub const PTIME_RANGE: (Span, Span) = (Span::from_micros(125), Span::from_millis
 
 /// Maximum UDP payload, fragmented or not: 65535 bytes of IPv4 packet (RFC 791 §3.1) less its
 /// header and UDP's.
-pub const MOST_DATAGRAM_BYTES: usize = 65_507;
+pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 
 /// Common packet lengths: those of AES67 and of codecs.
-pub const USUAL_PTIMES: [Span; 6] = [
+pub const DEFAULT_PTIMES: [Span; 6] = [
     Span::from_micros(250),
     Span::from_millis(1),
     Span::from_micros(2500),

@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn each_stream_is_a_line_and_each_figure_a_column() {
         let table = table(
-            r#"{"schema":1,"role":"recv","duration_ns":7,"notes":["x"],"streams":[
+            r#"{"schema":2,"role":"recv","duration_ns":7,"notes":["x"],"streams":[
                 {"address":"rtp://a, \"b\"","latency":{"measured":{"p50_ns":5}},"worst":[{"total_ns":1}],
                  "stages":[{"name":"wire","summary":{"p50_ns":3},"uncertainty_ns":null}]},
                 {"address":"c","drift_ppm":-1.5}]}"#,
@@ -107,7 +107,7 @@ mod tests {
                        {"role":"send","streams":[{"x":2}]}]}"#;
         assert_eq!(table(call).unwrap(), "role,x\nrecv,1\nsend,2\n");
         let rows =
-            r#"{"experiment":"latency-sweep","rows":[{"name":"3 ms","void":null,"x":true}]}"#;
+            r#"{"experiment":"latency-sweep","rows":[{"name":"3 ms","invalid":null,"x":true}]}"#;
         assert_eq!(table(rows).unwrap(), "experiment,name,x\nlatency-sweep,3 ms,true\n");
         assert_eq!(table(r#"{"rows":[]}"#).unwrap(), "\n");
     }

@@ -21,7 +21,7 @@ pub struct FollowedClockReport {
     pub uncertainty_ppm: Option<f64>,
     /// Start of the holdover, on this machine's monotonic clock. Absent while the clock is
     /// received, and if it never was.
-    pub held_since_ns: Option<i64>,
+    pub holdover_since_ns: Option<i64>,
     /// Counters of the clock stream.
     #[serde(flatten, serialize_with = "by_name", deserialize_with = "from_names")]
     pub counters: CrfCounters,
@@ -41,7 +41,7 @@ impl FollowedClockReport {
             stream: standing.stream.map(id_of),
             rate_ppm: standing.told.map(|told| told.rate.as_f64()),
             uncertainty_ppm: standing.told.map(|told| told.uncertainty().as_f64()),
-            held_since_ns: match standing.state {
+            holdover_since_ns: match standing.state {
                 CrfState::Held { since, .. } => Some(since.as_nanos()),
                 CrfState::Unheard | CrfState::Heard => None,
             },
@@ -69,7 +69,8 @@ mod tests {
 
     #[test]
     fn every_counter_of_a_clock_stands_beside_what_else_is_told_of_it() {
-        let counters = CrfCounters { received: 500, restarts: 2, ..CrfCounters::default() };
+        let counters =
+            CrfCounters { received: 500, media_clock_restarts: 2, ..CrfCounters::default() };
         let invalid = [3; CrfInvalid::COUNT];
         let state = CrfState::Heard;
         let standing = CrfStanding { stream: None, told: None, state, counters, invalid };

@@ -33,7 +33,7 @@ pub struct TaiReport {
     /// `free` without a reference, `locked`, or `holdover` after the reference was lost.
     pub state: Cow<'static, str>,
     /// Current or last reference: `ptp` or `system`.
-    pub by: Option<Cow<'static, str>>,
+    pub reference: Option<Cow<'static, str>>,
     /// Start of this state, on this machine's monotonic clock.
     pub since_ns: Option<i64>,
     /// Uncertainty, ± ns; absent if no source ever reported one.
@@ -68,7 +68,7 @@ pub struct Refused {
     /// The device's thread runs without real-time priority.
     pub priority: Option<String>,
     /// The stall monitor's threads run without real-time priority.
-    pub witness_priority: Option<String>,
+    pub stall_monitor_priority: Option<String>,
     /// Memory is not locked.
     pub locked_memory: Option<String>,
     /// Whether a limit or a capability can grant the priority to an ordinary user. For a deadline
@@ -80,7 +80,7 @@ pub struct Refused {
 impl Refused {
     /// All sentences.
     pub fn each(&self) -> impl Iterator<Item = &str> {
-        let all = [&self.priority, &self.witness_priority, &self.locked_memory];
+        let all = [&self.priority, &self.stall_monitor_priority, &self.locked_memory];
         all.into_iter().filter_map(|sentence| sentence.as_deref())
     }
 
@@ -97,7 +97,7 @@ impl Refused {
         let lacking = (!lacks.is_empty())
             .then(|| format!("{}: sound may drop out under load; {MEND}", lacks.join(", ")));
         // The fix for the device's thread also covers the stall monitor.
-        let witness = self.witness_priority.clone().filter(|_| self.priority.is_none());
+        let witness = self.stall_monitor_priority.clone().filter(|_| self.priority.is_none());
         let all: Vec<String> = [own, lacking, witness].into_iter().flatten().collect();
         (!all.is_empty()).then(|| all.join("; "))
     }

@@ -57,7 +57,7 @@ pub struct SentPacket {
 
 /// A packet in the receiver's ledger. The sender's timestamps are mapped to the receiver's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct HeardPacket {
+pub struct ReceivedPacket {
     /// Index of the receiver's stream, in the order of the configuration.
     pub stream: usize,
     /// Low 32 bits of the media time.
@@ -76,7 +76,7 @@ pub struct HeardPacket {
     pub resample: i64,
 }
 
-impl HeardPacket {
+impl ReceivedPacket {
     /// Whether it arrived in time and was taken for playout.
     pub fn is_heard(&self) -> bool {
         !self.late && self.receiver[1].is_some()
@@ -119,7 +119,7 @@ impl LedgerPacket for SentPacket {
     }
 }
 
-impl LedgerPacket for HeardPacket {
+impl LedgerPacket for ReceivedPacket {
     const COLUMNS: &'static [&'static str] = &["rtp_timestamp", "capture", "arrival"];
 
     fn of(number: impl Fn(&str) -> Option<i64>) -> Option<Self> {
@@ -311,7 +311,7 @@ pub struct SentEntry {
     /// Hand-over from the kernel to the driver, if stamped.
     pub left: Option<LocalTime>,
     /// Whether the queue dropped it, as it came too late for its launch.
-    pub unlaunched: bool,
+    pub dropped_by_queue: bool,
 }
 
 impl LedgerEntry for SentEntry {
@@ -325,7 +325,7 @@ impl LedgerEntry for SentEntry {
             column(out, Some(instant.as_nanos()))?;
         }
         column(out, self.left.map(LocalTime::as_nanos))?;
-        writeln!(out, ",{}", u8::from(self.unlaunched))
+        writeln!(out, ",{}", u8::from(self.dropped_by_queue))
     }
 }
 
@@ -346,8 +346,8 @@ pub struct JoinedLedgers {
 /// Each side's timestamps are on its own clock, so only durations are combined: the sender's stages
 /// from its ledger, the receiver's from its own. The wire stage is known only if the receiver had
 /// mapped the sender's clock.
-pub fn join(sent: &[SentPacket], heard: &[HeardPacket]) -> JoinedLedgers {
-    let arrived: HashMap<u32, &HeardPacket> =
+pub fn join(sent: &[SentPacket], heard: &[ReceivedPacket]) -> JoinedLedgers {
+    let arrived: HashMap<u32, &ReceivedPacket> =
         heard.iter().map(|packet| (packet.timestamp, packet)).collect();
     let both = sent.iter().filter_map(|packet| Some((packet, *arrived.get(&packet.timestamp)?)));
     let joined = both.map(|(sent, heard)| joined_line(sent, heard));
@@ -360,7 +360,7 @@ pub fn join(sent: &[SentPacket], heard: &[HeardPacket]) -> JoinedLedgers {
 }
 
 /// Line of one packet. Unknown stages are empty, and so is their sum.
-fn joined_line(sent: &SentPacket, heard: &HeardPacket) -> String {
+fn joined_line(sent: &SentPacket, heard: &ReceivedPacket) -> String {
     let (here, there) = (sent.instants(), heard.instants());
     let stage = |at: usize| {
         let instants = if at < 4 { &here } else { &there };

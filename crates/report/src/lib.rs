@@ -34,7 +34,7 @@ pub struct Report {
     /// `send` or `recv`.
     pub role: Cow<'static, str>,
     /// Start of the run, on this machine's monotonic clock, as in ledgers.
-    pub began_ns: i64,
+    pub started_ns: i64,
     /// From the first period to the last.
     pub duration_ns: i64,
     /// Streams: one per `--from`, or one for all `--to`.
@@ -45,7 +45,7 @@ pub struct Report {
     pub host: HostReport,
     /// Incomplete output files, such as a ledger on a full disk: one sentence each, also among
     /// the notes.
-    pub unwritten: Vec<String>,
+    pub incomplete_files: Vec<String>,
     /// Caveats for readers of the figures, one sentence each.
     pub notes: Vec<String>,
 }
@@ -63,7 +63,7 @@ pub enum StreamEnd {
 /// Sender of a received stream.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct HeardSender {
+pub struct StreamSender {
     /// Source address of its packets.
     pub from: String,
     /// Its synchronization source (SSRC).
@@ -77,12 +77,12 @@ pub struct StreamReport {
     /// Address as given by the user.
     pub address: String,
     /// Current or last sender; absent if unknown and at a sender.
-    pub sender: Option<HeardSender>,
+    pub sender: Option<StreamSender>,
     /// AVTP sender only: stream id in its packets, `AA:BB:CC:DD:EE:FF:0001`, as `?streamid=`
     /// accepts it.
     pub stream_id: Option<String>,
     /// SRTP profile, such as `AEAD_AES_256_GCM`; absent without encryption.
-    pub sealed: Option<Cow<'static, str>>,
+    pub encryption: Option<Cow<'static, str>>,
     /// Sample rate in Hz.
     pub rate: u32,
     /// Channels.
@@ -103,7 +103,7 @@ pub struct StreamReport {
     pub latency: LatencyReport,
     /// Share of measured packets: `all`, `64` for one in 64, or `off`. Figures that were not
     /// measured are absent or have a count of 0.
-    pub probes: Cow<'static, str>,
+    pub sampling: Cow<'static, str>,
     /// Stages in the order of travel.
     pub stages: Vec<StageSummary>,
     /// Counters of the stream.
@@ -152,23 +152,21 @@ pub struct LatencyReport {
     /// How the end of the latency is known: `sound` (found in the sound that the device played),
     /// `device` (reported by the device) or `due` (scheduled time, without a converter). The start
     /// is always the sender's timestamp. Absent if no packet has one, or none is measured.
-    pub by: Option<Cow<'static, str>>,
+    pub method: Option<Cow<'static, str>>,
     /// Packets that could not be measured.
-    pub not_found: NotFound,
-    /// Earlier name of `by`; `receivers` at a sender, `none` without measurements.
-    pub measured_from: Cow<'static, str>,
+    pub not_measured: NotFound,
     /// Uncertainty of the measured median, ± ns; absent if clocks are not mapped.
     pub uncertainty_ns: Option<i64>,
     /// Maximum uncertainty, for the measured minimum and maximum.
     pub uncertainty_max_ns: Option<i64>,
     /// Latency from the sound minus that from the ledger.
-    pub books_error: Summary,
+    pub trace_error: Summary,
     /// Basis of the presentation times: `clock` or `arrival`.
     pub basis: Cow<'static, str>,
     /// Accepted share of late packets at the advised latency.
     pub loss_target: Option<f64>,
     /// Smallest latency, in steps of 0.1 ms, with at most that share of late packets.
-    pub advised_ns: Option<i64>,
+    pub recommended_ns: Option<i64>,
     /// Share of late packets at rising latencies, at the worst phase between packets and periods.
     pub curve: Vec<LatenessPoint>,
     /// Changes of an adaptive latency.
@@ -177,9 +175,8 @@ pub struct LatencyReport {
 
 impl LatencyReport {
     /// Report of a stream that is not measured here.
-    pub fn unmeasured(measured_from: &'static str) -> Self {
-        let (measured_from, basis) = (measured_from.into(), "none".into());
-        Self { measured_from, basis, ..Self::default() }
+    pub fn unmeasured() -> Self {
+        Self { basis: "none".into(), ..Self::default() }
     }
 }
 
@@ -190,7 +187,7 @@ pub struct PresentedReport {
     /// Arrival to presentation.
     pub lead: Summary,
     /// Presentation to DAC, as reported by the device.
-    pub off: Summary,
+    pub error: Summary,
 }
 
 /// Packets without a measured latency, by reason. If latency is measured from the sound, these and
@@ -203,28 +200,28 @@ pub struct NotFound {
     /// Arrived after their playout time.
     pub late: u64,
     /// Replaced by the device's own silence (underrun).
-    pub unheard: u64,
+    pub underrun_discarded: u64,
     /// Due before the device requested the first block.
-    pub unasked: u64,
+    pub before_start: u64,
     /// Rebuilt and played on time.
     pub repaired: u64,
     /// Arrived but not played: too far ahead, discarded at a resync, already rebuilt, or waiting
     /// at the end.
-    pub unplayed: u64,
+    pub not_played: u64,
     /// Capture time unknown on our clock.
     pub no_clock: u64,
     /// No ledger line because the ring to the ledger was full.
-    pub unbooked: u64,
+    pub trace_overflow: u64,
     /// Not selected for measurement (`probes`).
-    pub unprobed: u64,
+    pub not_sampled: u64,
     /// Silent, which matches any position.
     pub silent: u64,
     /// Match several positions, as a tone does.
-    pub repeats: u64,
+    pub ambiguous: u64,
     /// Not in the played sound: a glitch, or several streams at once.
-    pub unlike: u64,
+    pub no_match: u64,
     /// The device reported no sound for their playout time.
-    pub untold: u64,
+    pub not_reported: u64,
 }
 
 impl NotFound {
@@ -234,16 +231,16 @@ impl NotFound {
             ("lost", self.lost),
             ("late", self.late),
             ("repaired", self.repaired),
-            ("not played", self.unplayed),
-            ("of no known capture", self.no_clock),
-            ("not booked", self.unbooked),
-            ("not to be measured", self.unprobed),
-            ("unheard", self.unheard),
-            ("before the device asked for any", self.unasked),
+            ("not played", self.not_played),
+            ("without capture time", self.no_clock),
+            ("not logged", self.trace_overflow),
+            ("not sampled", self.not_sampled),
+            ("discarded by underruns", self.underrun_discarded),
+            ("before the device started", self.before_start),
             ("in silence", self.silent),
-            ("of sound that repeats itself", self.repeats),
-            ("in other sound", self.unlike),
-            ("of which the device told no sound", self.untold),
+            ("in repeating sound", self.ambiguous),
+            ("in other sound", self.no_match),
+            ("not reported by the device", self.not_reported),
         ]
     }
 }
@@ -269,15 +266,15 @@ pub struct Auto {
     /// Latency at the end.
     pub last_ns: i64,
     /// Minimum since the first measurement.
-    pub least_ns: i64,
+    pub min_ns: i64,
     /// Maximum since the first measurement.
-    pub greatest_ns: i64,
+    pub max_ns: i64,
     /// Number of changes.
     pub changes: u64,
     /// Number of increases.
-    pub rises: u64,
+    pub increases: u64,
     /// Number of decreases.
-    pub falls: u64,
+    pub decreases: u64,
     /// Largest step made at once; the rest was resampled.
     pub largest_step_ns: i64,
 }
@@ -287,7 +284,7 @@ pub struct Auto {
 #[serde(default)]
 pub struct Xrun {
     /// Last wake-up of the device before the xrun.
-    pub since_ns: i64,
+    pub last_wakeup_ns: i64,
     /// Time of detection.
     pub at_ns: i64,
     /// Count.
@@ -346,7 +343,7 @@ pub struct PathReport {
 #[serde(default)]
 pub struct RedundancyReport {
     /// Redundancy as requested by the user.
-    pub asked: String,
+    pub requested: String,
     /// Repair time after a packet's departure.
     pub budget_ns: i64,
     /// Repair symbols per packet; a copy counts as one.
@@ -419,7 +416,7 @@ pub struct RemoteReceiver {
     /// Host that sends its reports.
     pub address: String,
     /// Whether its requests count, as packets go to its host or a group.
-    pub believed: bool,
+    pub trusted: bool,
     /// `here`, `lost` (its reports stopped without a goodbye) or `left` (it sent a goodbye, or no
     /// longer receives the stream).
     pub state: Cow<'static, str>,
@@ -428,7 +425,7 @@ pub struct RemoteReceiver {
     /// How often its reports stopped without a goodbye.
     pub times_lost: u32,
     /// Longest requested latency, if the latency follows requests.
-    pub asked_ns: Option<i64>,
+    pub requested_ns: Option<i64>,
     /// Reported lost packets.
     pub lost: i64,
     /// Lost packets rebuilt in time, if reported.
@@ -461,7 +458,7 @@ impl CallReport {
     /// JSON of both directions.
     pub fn json(role: &str, directions: &[Report]) -> Result<String, serde_json::Error> {
         let all: Vec<_> = directions.iter().map(Report::to_json).collect::<Result<_, _>>()?;
-        Ok(format!("{{\"schema\":1,\"role\":\"{role}\",\"directions\":[{}]}}", all.join(",")))
+        Ok(format!("{{\"schema\":2,\"role\":\"{role}\",\"directions\":[{}]}}", all.join(",")))
     }
 }
 
@@ -477,16 +474,16 @@ impl Report {
 #[serde(default)]
 pub struct PacingReport {
     /// Pacing mode: `etf-offload`, `etf`, `fq`, `sleep` or `batch`.
-    pub rung: Cow<'static, str>,
+    pub mode: Cow<'static, str>,
     /// From scheduled departure to launch, or to hand-over by a sleeping thread; absent if
     /// immediate.
     pub lead_ns: Option<i64>,
     /// Reason for this mode.
-    pub why: String,
+    pub reason: String,
     /// Packets dropped by the queue, too late for their launch.
-    pub unlaunched: u64,
+    pub dropped_by_queue: u64,
     /// Dropped packets that no ledger line marks, as they were not identified.
-    pub unnamed: u64,
+    pub unidentified: u64,
 }
 
 fn each_by_name<S: Serializer>(

@@ -16,7 +16,7 @@ use tautline_proto::wire::avtp::id_of;
 use crate::WorstPacket;
 
 /// Version of the JSON names.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// Snapshot of one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -38,19 +38,19 @@ pub struct Snapshot {
     pub clock: Option<FollowedClockSnapshot>,
     /// Plugins run for other machines, if any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub worked: Vec<WorkedSnapshot>,
+    pub offloads: Vec<OffloadSnapshot>,
 }
 
 /// A plugin that a worker runs for another machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct WorkedSnapshot {
+pub struct OffloadSnapshot {
     /// Number of its stream.
     pub id: u32,
     /// Plugin id in the worker's catalogue.
     pub plugin: String,
     /// Client's trusted name and address.
-    pub by: String,
+    pub client: String,
     /// Phase as at the control port: `starting`, `idle`, `running`, `restarting` or `failed`.
     pub phase: String,
     /// Reserved share of a core, 0 to 1.
@@ -78,7 +78,7 @@ pub struct FollowedClockSnapshot {
     /// Uncertainty of the rate, ± ppm.
     pub uncertainty_ppm: Option<f64>,
     /// Duration of the holdover so far; absent in other states.
-    pub held_ns: Option<i64>,
+    pub holdover_ns: Option<i64>,
 }
 
 /// Reception of a followed clock.
@@ -86,11 +86,11 @@ pub struct FollowedClockSnapshot {
 #[serde(rename_all = "lowercase")]
 pub enum FollowedClockState {
     /// Nothing received yet.
-    Unheard,
+    Waiting,
     /// Clock packets arrive.
-    Heard,
+    Locked,
     /// Holdover: clock packets arrived earlier, but no longer.
-    Held,
+    Holdover,
     /// State unknown to this version.
     #[default]
     #[serde(other)]
@@ -99,18 +99,18 @@ pub enum FollowedClockState {
 
 /// State of the peer of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum StreamState {
     /// Connected.
-    Here,
+    Connected,
     /// Receiver: no packet has arrived yet.
-    Awaited,
+    Waiting,
     /// Receiver: packets arrived, but none for a second or more.
     Silent,
     /// Receiver: the stream does not fit this end's configuration, so none is played.
     Refused,
     /// Sender: no receiver whose reports count answers.
-    Nobody,
+    NoReceiver,
     /// Sender: a receiver stopped reporting without a goodbye.
     Lost,
     /// Not known, or not yet.
@@ -148,7 +148,7 @@ pub struct StreamSnapshot {
     /// Median stage lengths of the last second; at a receiver as reported by the device.
     pub stages: Vec<StageLength>,
     /// Target delay: link offset that the arrivals need. Absent at a sender and until measured.
-    pub depth_ns: Option<i64>,
+    pub target_delay_ns: Option<i64>,
     /// Minimum headroom of the last second, negative if late; absent at a sender.
     pub headroom_ns: Option<i64>,
     /// Counts since the start of the run, under the report's names.
@@ -177,7 +177,7 @@ pub struct LatencySnapshot {
     /// 99th percentile of the whole run.
     pub p99_ns: Option<i64>,
     /// Source as in the report: `sound`, `device`, `due`, or `receivers` at a sender.
-    pub by: String,
+    pub method: String,
 }
 
 /// Length of one stage.
@@ -195,7 +195,7 @@ pub struct StageLength {
 #[serde(default)]
 pub struct SecondCounts {
     /// Covered time, less than a second when observation has just begun.
-    pub over_ns: i64,
+    pub interval_ns: i64,
     /// Packets sent or received.
     pub packets: u64,
     /// Packets missing at their playout time.
@@ -258,10 +258,10 @@ impl FollowedClockSnapshot {
     /// Snapshot of a clock with this address.
     pub fn of(address: &str, standing: &CrfStanding, now: LocalTime) -> Self {
         let (state, held_ns) = match standing.state {
-            CrfState::Unheard => (FollowedClockState::Unheard, None),
-            CrfState::Heard => (FollowedClockState::Heard, None),
+            CrfState::Unheard => (FollowedClockState::Waiting, None),
+            CrfState::Heard => (FollowedClockState::Locked, None),
             CrfState::Held { since, .. } => {
-                (FollowedClockState::Held, Some((now - since).as_nanos()))
+                (FollowedClockState::Holdover, Some((now - since).as_nanos()))
             }
         };
         Self {
@@ -270,7 +270,7 @@ impl FollowedClockSnapshot {
             state,
             rate_ppm: standing.told.map(|told| told.rate.as_f64()),
             uncertainty_ppm: standing.told.map(|told| told.uncertainty().as_f64()),
-            held_ns,
+            holdover_ns: held_ns,
         }
     }
 }
@@ -340,8 +340,8 @@ mod tests {
             ..StreamSnapshot::default()
         };
         let clock = FollowedClockSnapshot {
-            state: FollowedClockState::Held,
-            held_ns: Some(7),
+            state: FollowedClockState::Holdover,
+            holdover_ns: Some(7),
             ..FollowedClockSnapshot::default()
         };
         let (streams, clock) = (vec![stream], Some(clock));

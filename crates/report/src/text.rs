@@ -120,7 +120,7 @@ fn head(out: &mut String, stream: &StreamReport, several: bool) -> fmt::Result {
         if stream.channels == 1 { "" } else { "s" },
         Nanos(stream.ptime_ns)
     )?;
-    if let Some(profile) = &stream.sealed {
+    if let Some(profile) = &stream.encryption {
         write!(out, ", sealed by SRTP ({profile})")?;
     }
     if let Some(id) = &stream.stream_id {
@@ -226,14 +226,14 @@ fn receivers(out: &mut String, receivers: &[RemoteReceiver]) -> fmt::Result {
     for receiver in receivers {
         let (ssrc, address, lost) = (receiver.ssrc, &receiver.address, receiver.lost);
         let stranger =
-            if receiver.believed { "" } else { ", where nothing is sent to and no word counts" };
+            if receiver.trusted { "" } else { ", where nothing is sent to and no word counts" };
         write!(out, "receiver {ssrc:08x} at {address}{stranger}: ")?;
         let is_lost = receiver.state == "lost";
         if is_lost {
             write!(out, "no report for the last {}; until then ", Nanos(receiver.silent_ns))?;
         }
         write!(out, "{lost} lost")?;
-        if let Some(asked) = receiver.asked_ns {
+        if let Some(asked) = receiver.requested_ns {
             write!(out, ", asked for {}", Nanos(asked))?;
         }
         if let Some(repaired) = receiver.repaired.filter(|repaired| *repaired > 0) {
@@ -311,7 +311,7 @@ mod tests {
             let receiver = RemoteReceiver {
                 ssrc: 0x1a2b,
                 address: "10.0.0.2".to_owned(),
-                believed: true,
+                trusted: true,
                 state: state.into(),
                 silent_ns: 12_300_000_000,
                 times_lost,
@@ -322,7 +322,7 @@ mod tests {
             out
         };
         snapshot!(told("lost", 2));
-        assert!(!told("here", 0).contains("report"));
+        assert!(!told("connected", 0).contains("report"));
         assert!(told("left", 1).ends_with("stopped reporting once and came back\n"));
     }
 
@@ -335,8 +335,8 @@ mod tests {
     #[test]
     fn what_a_sender_says_of_its_clock_and_is_not_so_is_told_by_name() {
         let counted = Counters {
-            doubted_reports: 1,
-            refused_exchanges: 11,
+            reports_on_probation: 1,
+            rejected_exchanges: 11,
             clock_steps: 1,
             ..Counters::default()
         };
@@ -345,7 +345,8 @@ mod tests {
 
     #[test]
     fn a_media_clock_that_restarted_is_not_called_a_restart_of_the_talker() {
-        let counted = |restarts| told(&Counters { restarts, ..Counters::default() });
+        let counted =
+            |restarts| told(&Counters { media_clock_restarts: restarts, ..Counters::default() });
         snapshot!(counted(1));
         snapshot!(counted(2));
     }

@@ -30,7 +30,7 @@ use crate::news::{ServingNews, TellServing, TurnedAway};
 use crate::routes::{Caller, ProvenKey};
 
 const HEAD_LIMIT: Duration = Duration::from_secs(5);
-const MOST_HEAD: usize = 16 << 10;
+const MAX_HEAD: usize = 16 << 10;
 /// Timeout for a whole connection, regardless of traffic; clients may reconnect.
 const WHOLE_LIMIT: Duration = Duration::from_secs(60);
 /// Time for the peer to read the reason of a rejection.
@@ -161,7 +161,7 @@ impl Reception {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_LIMIT)
-            .max_header_size(MOST_HEAD)
+            .max_header_size(MAX_HEAD)
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
         let _ = pin!(connection).await;
         drop(guest);

@@ -29,7 +29,7 @@ use crate::owners::{Actor, StreamOwners};
 pub const OPENAPI: &str = include_str!("../openapi.json");
 
 /// Maximum body size; a stream request has about 400 bytes.
-const MOST_BODY: usize = 64 << 10;
+const MAX_BODY: usize = 64 << 10;
 /// Timeout from the head of a request to the end of its body.
 const BODY_LIMIT: Duration = Duration::from_secs(5);
 
@@ -340,10 +340,10 @@ async fn read(headers: &HeaderMap, body: Body) -> Result<StreamRequest, HttpRefu
 }
 
 async fn whole(body: Body) -> Result<Bytes, HttpRefusal> {
-    match tokio::time::timeout(BODY_LIMIT, to_bytes(body, MOST_BODY)).await {
+    match tokio::time::timeout(BODY_LIMIT, to_bytes(body, MAX_BODY)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(_)) => {
-            let why = format!("a body of more than {MOST_BODY} bytes asks for nothing; send less");
+            let why = format!("a body of more than {MAX_BODY} bytes asks for nothing; send less");
             Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, why))
         }
         Err(_) => {

@@ -22,7 +22,7 @@ use crate::news::{ServingNews, TellServing, TurnedAway};
 use crate::routes::{router, without_workshop};
 
 /// Maximum number of threads for calls to the workshop, which may block while a process starts.
-const MOST_ASKED: usize = 8;
+const MAX_ASKED: usize = 8;
 /// Pause after `accept` failed, for example because no file descriptor was left.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Time for pending workshop calls to finish when the server stops.
@@ -103,7 +103,7 @@ fn start(
     let address = listener.local_addr().map_err(refused)?;
     let runtime = Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(MOST_ASKED)
+        .max_blocking_threads(MAX_ASKED)
         .thread_name("taut-api")
         .build()
         .map_err(ListenError::Thread)?;

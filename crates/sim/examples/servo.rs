@@ -22,14 +22,14 @@ const LEFT: f64 = 60.0;
 const BOTTOM: f64 = 260.0;
 const TOP: f64 = 30.0;
 /// Error at the upper and lower edge of the drawing, in microseconds.
-const MOST: f64 = 300.0;
+const MAX: f64 = 300.0;
 
 fn across(second: f64) -> f64 {
     LEFT + second / SECONDS as f64 * (SIZE.0 - LEFT - 20.0)
 }
 
 fn down(micros: f64) -> f64 {
-    TOP + (MOST - micros) / (2.0 * MOST) * (BOTTOM - TOP)
+    TOP + (MAX - micros) / (2.0 * MAX) * (BOTTOM - TOP)
 }
 
 fn main() -> std::io::Result<()> {

@@ -54,7 +54,7 @@ fn decide<T>(
 
 fn rule(scenario: &Scenario) -> LatencyRule {
     match scenario.auto {
-        Some(_) => LatencyRule::Auto { most: scenario.auto_most },
+        Some(_) => LatencyRule::Auto { most: scenario.auto_max },
         None if scenario.unannounced => LatencyRule::Usual,
         None => LatencyRule::Chosen(scenario.latency),
     }

@@ -68,12 +68,12 @@ impl Loss {
 
     /// The least mean length of bursts in which this share of packets, less than 1, can be lost: with
     /// one packet between two bursts.
-    pub fn least_burst(share: f64) -> f64 {
+    pub fn min_burst(share: f64) -> f64 {
         (share / (1.0 - share)).max(1.0)
     }
 
     /// This share of packets is lost, in bursts of this mean length, which is no less than
-    /// [`Loss::least_burst`].
+    /// [`Loss::min_burst`].
     pub fn bursts(share: f64, mean_length: f64) -> Self {
         let into_good = 1.0 / mean_length;
         Self { into_bad: into_good * share / (1.0 - share), into_good, in_good: 0.0, in_bad: 1.0 }

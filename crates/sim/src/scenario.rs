@@ -105,7 +105,7 @@ pub struct Scenario {
     /// with the one above.
     pub auto: Option<LossTarget>,
     /// What such a latency does not go beyond; nothing is as much as there is room for.
-    pub auto_most: Option<Span>,
+    pub auto_max: Option<Span>,
     /// Among what the sender follows what the path carries.
     pub adapts: Option<CodingLimits>,
     /// Whether the sender probes the path before it sends long datagrams.
@@ -192,7 +192,7 @@ impl Scenario {
             latency: Span::from_millis(60),
             promises: LatencyRule::Auto { most: Some(most) },
             auto: Some(LossTarget::DEFAULT),
-            auto_most: Some(most),
+            auto_max: Some(most),
             ..Self::one_way(path, seed)
         }
     }
@@ -228,7 +228,7 @@ impl Scenario {
             faults: Vec::new(),
             intruder: None,
             auto: None,
-            auto_most: None,
+            auto_max: None,
             adapts: None,
             probes_path: false,
             unannounced: false,

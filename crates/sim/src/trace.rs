@@ -164,9 +164,9 @@ fn instants<'a>(
 /// A decimal figure of units that are so many nanoseconds.
 fn figure(text: &str, unit: f64) -> Option<Span> {
     // Beyond this a product would not be a span.
-    const MOST: f64 = 9.0e18;
+    const MAX: f64 = 9.0e18;
     let nanos = text.trim().parse::<f64>().ok()? * unit;
-    (nanos.abs() < MOST).then(|| Span::from_nanos(nanos.round() as i64))
+    (nanos.abs() < MAX).then(|| Span::from_nanos(nanos.round() as i64))
 }
 
 #[cfg(test)]

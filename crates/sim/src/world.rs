@@ -26,7 +26,7 @@ use tautline_proto::rtcp_session::{MAX_DATAGRAM, ReportArrival};
 use tautline_proto::send_policy::{
     Limits, Regulator, SendCommand, SendNote, SendPolicy, SendPolicyConfig, SendRefused,
 };
-use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing, StreamFormat};
+use tautline_proto::stream::{MAX_DATAGRAM_BYTES, Outgoing, StreamFormat};
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
 use tautline_proto::wire::rtp::PACK;
 
@@ -462,8 +462,8 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
         wire: PACK,
         budget: scenario.budget,
         stamps: scenario.stamps,
-        most_bytes: mtu.saturating_sub(28),
-        most_asked: Limits::SYMBOLS,
+        max_bytes: mtu.saturating_sub(28),
+        max_asked: Limits::SYMBOLS,
     };
     let (format, card) = (scenario.format, &scenario.sender.card);
     let device = Settings {
@@ -498,7 +498,7 @@ struct Leaving(Repeats);
 
 impl Leaving {
     fn new() -> Self {
-        Self(Repeats::within(vec![0; Repeats::room_for(MOST_DATAGRAM_BYTES)].into()))
+        Self(Repeats::within(vec![0; Repeats::room_for(MAX_DATAGRAM_BYTES)].into()))
     }
 
     /// A packet as it leaves at `at`, with that instant in it, and the earlier one that leaves once

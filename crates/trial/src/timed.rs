@@ -120,7 +120,7 @@ fn words(failure: &(dyn Any + Send)) -> String {
 }
 
 /// Maximum number of failures examined by [`each`], as each prints its message.
-const MOST: usize = 20;
+const MAX: usize = 20;
 
 /// Asserts something about each item, whose window gives the relevant time. Only a stall that
 /// overlaps the window excuses a failure, even of a single core, as the relevant core is unknown.
@@ -129,7 +129,7 @@ pub fn each<I>(all: impl IntoIterator<Item = (Window, I)>, assertion: impl Fn(I)
         let failure = catch_unwind(AssertUnwindSafe(|| assertion(one))).err()?;
         Some((when, failure))
     });
-    let (instants, failures): (Vec<_>, Vec<_>) = failures.take(MOST).unzip();
+    let (instants, failures): (Vec<_>, Vec<_>) = failures.take(MAX).unzip();
     if let Some(failure) = failures.into_iter().next() {
         resume_unwind(Box::new(Marked { failed: Failed::At(instants), failure }));
     }

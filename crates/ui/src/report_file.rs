@@ -156,8 +156,7 @@ impl ReportFile {
         match Self::prepare(path) {
             Ok(file) => Ok(file),
             Err(error) => Err(Failure::open(format!(
-                "writing {}: {error}; name a file in a folder that is there and that you may \
-                 write in",
+                "writing {}: {error}; name a file in an existing folder that you can write to",
                 path.display()
             ))),
         }

@@ -11,9 +11,9 @@ use tautline_io::socket::forks::at_forks;
 use crate::ffi::Ioplug;
 
 /// Maximum number of tracked PCMs. A fork discovers further ones at its first call.
-const MOST: usize = 256;
+const MAX: usize = 256;
 
-static OPEN: [AtomicPtr<Ioplug>; MOST] = [const { AtomicPtr::new(null_mut()) }; MOST];
+static OPEN: [AtomicPtr<Ioplug>; MAX] = [const { AtomicPtr::new(null_mut()) }; MAX];
 
 /// From now on, forks of this process find their PCMs disconnected. The library is never unloaded.
 pub(crate) fn watch() -> std::io::Result<()> {

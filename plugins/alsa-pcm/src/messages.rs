@@ -14,7 +14,7 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
             let mend = refusal(*errno);
             Some(format!("the system refused {refused} of {of} packets: {answer}; {mend}"))
         }
-        Note::Unlaunched { address, dropped, of, .. } => Some(format!(
+        Note::DroppedByQueue { address, dropped, of, .. } => Some(format!(
             "the interface's queue dropped {dropped} of {of} packets to {address}, which came to it too late for their \
              launch times; run the application with real-time priority, or give pacing \"fq\" or \"sleep\""
         )),

@@ -40,7 +40,7 @@ struct Application {
 const ENDLESS: Frames = Frames::new(i64::MAX);
 
 /// The device's thread sees an order within a period, unless the host freezes.
-const PATIENCE: Span = Span::from_secs(2);
+const TIMEOUT: Span = Span::from_secs(2);
 const LOOK: Span = Span::from_micros(500);
 /// Token of the timer in the waiter; a card's server uses other numbers.
 const TIMER: u64 = u64::MAX;
@@ -185,7 +185,7 @@ impl Pcm {
     }
 
     fn await_stint(&mut self) -> Result<(), Complaint> {
-        let until = now() + PATIENCE;
+        let until = now() + TIMEOUT;
         while self.standing().is_none() {
             self.stream()?;
             if now() > until {

@@ -50,13 +50,13 @@ enum StreamCard {
 }
 
 /// Priority of the device's thread; a wire thread runs one below.
-const USUAL_PRIORITY: u8 = 70;
+const DEFAULT_PRIORITY: u8 = 70;
 /// Higher priorities are for kernel threads that must not wait.
-const MOST_PRIORITY: u8 = 98;
+const MAX_PRIORITY: u8 = 98;
 
 /// Options for threads in a foreign program: no locked memory and no stall monitor.
 const OPTIONS: RunOptions = RunOptions {
-    scheduler: Scheduler::Fifo(USUAL_PRIORITY),
+    scheduler: Scheduler::Fifo(DEFAULT_PRIORITY),
     duration: None,
     stall_monitor: false,
     lock_memory: false,
@@ -64,16 +64,16 @@ const OPTIONS: RunOptions = RunOptions {
 };
 
 /// The device's thread starts within the engine's prelude of 100 ms, unless the host freezes.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Priority above the program's thread, for the wire thread too. Otherwise a real-time program that
 /// fills its buffer delays them by more than a period, and due packets leave in a burst.
 fn before(program: Scheduler) -> Scheduler {
     let above = match program {
         Scheduler::Fifo(priority) | Scheduler::RoundRobin(priority) => priority.saturating_add(2),
-        Scheduler::Other | Scheduler::Deadline { .. } => USUAL_PRIORITY,
+        Scheduler::Other | Scheduler::Deadline { .. } => DEFAULT_PRIORITY,
     };
-    Scheduler::Fifo(above.clamp(USUAL_PRIORITY, MOST_PRIORITY))
+    Scheduler::Fifo(above.clamp(DEFAULT_PRIORITY, MAX_PRIORITY))
 }
 
 /// The highest such priority that the system grants; `RLIMIT_RTPRIO` may be lower.
@@ -148,7 +148,7 @@ impl Stream {
                 (spawn(run)?, SoundEnd::Recording(RecordingEnd::new(Arc::clone(&shared))))
             }
         };
-        let Ok(clock) = starts.recv_timeout(PATIENCE) else {
+        let Ok(clock) = starts.recv_timeout(TIMEOUT) else {
             stop.request();
             return Err(ended(thread));
         };

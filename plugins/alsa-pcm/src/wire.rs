@@ -14,7 +14,7 @@ use tautline_io::thread::{Scheduler, without_signals};
 use tautline_io::udp::UdpOptions;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::latency::usual_latency;
-use tautline_proto::stream::{MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
+use tautline_proto::stream::{MAX_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::PacketHeads;
@@ -169,9 +169,9 @@ fn look_up_whole(address: &Address) -> Result<Resolved, Complaint> {
         errno: libc::EAGAIN,
         sentence: format!("starting a thread: {error}; end other programs or raise ulimit -u"),
     })?;
-    let patience = std::time::Duration::from_nanos(LOOK_UP.as_nanos().unsigned_abs());
+    let timeout = std::time::Duration::from_nanos(LOOK_UP.as_nanos().unsigned_abs());
     let answer: Result<Resolved, AddressError> =
-        hear.recv_timeout(patience).map_err(|_| unanswered(address))?;
+        hear.recv_timeout(timeout).map_err(|_| unanswered(address))?;
     Ok(answer?)
 }
 
@@ -242,7 +242,7 @@ fn carried(wish: &Wish, format: &StreamFormat) -> Result<usize, Complaint> {
     let heads = heads(wish);
     heads.form.check(format).map_err(|error| Complaint::unusable(error.to_string()))?;
     let bytes = heads.datagram_bytes(format);
-    if bytes > MOST_DATAGRAM_BYTES {
+    if bytes > MAX_DATAGRAM_BYTES {
         return Err(Complaint::unusable(format!(
             "packets of {} with {} channels at {} Hz are longer than any network carries; use a \
              shorter ptime",

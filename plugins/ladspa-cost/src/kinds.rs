@@ -24,9 +24,9 @@ pub const KIBIBYTES: usize = 4;
 
 /// Maximum memory that [`WasteKind::Cache`] accesses: more than one core's share of the last-level
 /// cache.
-pub const MOST_KIBIBYTES: usize = 16 << 10;
+pub const MAX_KIBIBYTES: usize = 16 << 10;
 /// 1 s, longer than any audio period.
-const MOST_MICROSECONDS: f32 = 1e6;
+const MAX_MICROSECONDS: f32 = 1e6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WasteKind {
@@ -85,20 +85,20 @@ impl WasteKind {
     /// Controls, from port 2 on.
     pub(crate) fn controls(self) -> Vec<ControlPort> {
         let mut all = vec![
-            control(c"Microseconds", DEFAULT_100, 0.0, MOST_MICROSECONDS),
+            control(c"Microseconds", DEFAULT_100, 0.0, MAX_MICROSECONDS),
             ControlPort { name: c"Virtual", range: hint(TOGGLED | DEFAULT_0, 0.0, 0.0) },
         ];
         match self {
             Self::Fixed => all.push(control(c"Nanoseconds per frame", DEFAULT_0, 0.0, 1e6)),
             Self::Random => {
-                all.push(control(c"Spread in microseconds", DEFAULT_100, 0.0, MOST_MICROSECONDS));
+                all.push(control(c"Spread in microseconds", DEFAULT_100, 0.0, MAX_MICROSECONDS));
             }
             Self::Burst => {
-                all.push(control(c"Burst in microseconds", DEFAULT_100, 0.0, MOST_MICROSECONDS));
+                all.push(control(c"Burst in microseconds", DEFAULT_100, 0.0, MAX_MICROSECONDS));
                 all.push(control(c"One run in", INTEGER | DEFAULT_100, 1.0, 1e6));
             }
             Self::Cache => {
-                let most = MOST_KIBIBYTES as f32;
+                let most = MAX_KIBIBYTES as f32;
                 all.push(control(c"KiB", INTEGER | DEFAULT_MAXIMUM, 1.0, most));
             }
         }

@@ -8,7 +8,7 @@ use tautline_io::clock::{now, sleep_until};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::kinds::{
-    BURST, EVERY, IN, KIBIBYTES, MICROSECONDS, MOST_KIBIBYTES, OUT, PER_FRAME, SPREAD, VIRTUAL,
+    BURST, EVERY, IN, KIBIBYTES, MAX_KIBIBYTES, MICROSECONDS, OUT, PER_FRAME, SPREAD, VIRTUAL,
     WasteKind,
 };
 
@@ -28,7 +28,7 @@ struct Waste {
 
 impl Waste {
     fn new(kind: WasteKind) -> Self {
-        let words = if kind == WasteKind::Cache { MOST_KIBIBYTES * WORDS } else { 0 };
+        let words = if kind == WasteKind::Cache { MAX_KIBIBYTES * WORDS } else { 0 };
         Self { kind, ports: [null_mut(); PORTS], runs: 0, chance: 1, memory: vec![0; words] }
     }
 

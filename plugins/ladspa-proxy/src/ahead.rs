@@ -19,7 +19,7 @@ const LOOK: Span = Span::from_secs(2);
 /// After this many runs in time, the host waits for a card: a render has such runs only by chance.
 const PACED: u32 = 3;
 /// Maximum total wait of a host that seems to render, longer than a worker's first block takes.
-const MOST: Span = Span::from_secs(1);
+const MAX: Span = Span::from_secs(1);
 
 impl Ahead {
     pub(crate) const fn of(rate: u32) -> Self {
@@ -30,7 +30,7 @@ impl Ahead {
             sound: nothing,
             last: nothing,
             held_up: nothing,
-            left: MOST,
+            left: MAX,
             in_time: 0,
         }
     }
@@ -79,9 +79,9 @@ mod tests {
         let mut ahead = Ahead::of(48_000);
         assert_eq!(ahead.observe(480, false, at(0)), Span::ZERO);
         ahead.took(Span::from_micros(50));
-        assert_eq!(ahead.observe(480, false, at(100)), MOST);
+        assert_eq!(ahead.observe(480, false, at(100)), MAX);
         ahead.took(Span::from_millis(150));
-        assert_eq!(ahead.observe(480, false, at(150_200)), MOST - Span::from_millis(150));
+        assert_eq!(ahead.observe(480, false, at(150_200)), MAX - Span::from_millis(150));
         ahead.took(Span::from_secs(2));
         assert_eq!(ahead.observe(480, false, at(2_150_300)), Span::ZERO);
     }
@@ -113,16 +113,16 @@ mod tests {
     fn after_two_seconds_of_sound_nobody_seems_to_render() {
         let mut ahead = Ahead::of(48_000);
         let all: Vec<Span> = (0..210).map(|run| ahead.observe(480, false, at(run))).collect();
-        assert_eq!((all[200], all[201]), (MOST, Span::ZERO));
+        assert_eq!((all[200], all[201]), (MAX, Span::ZERO));
         ahead.begin();
         assert_eq!(ahead.observe(480, false, at(300)), Span::ZERO);
-        assert_eq!(ahead.observe(480, false, at(400)), MOST);
+        assert_eq!(ahead.observe(480, false, at(400)), MAX);
     }
 
     #[test]
     fn the_first_run_is_held_up_where_its_own_answer_is_due_in_it() {
         let mut ahead = Ahead::of(48_000);
-        assert_eq!(ahead.observe(480, true, at(0)), MOST);
+        assert_eq!(ahead.observe(480, true, at(0)), MAX);
         // 10 ms later, paced by a card: no render.
         assert_eq!(ahead.observe(480, true, at(10_000)), Span::ZERO);
     }

@@ -98,9 +98,9 @@ impl Instance {
             return;
         }
         let RunSide::Works(working) = &mut self.side else { return };
-        let patience = FIRST_WAIT - (now() - self.made);
-        if patience > Span::ZERO {
-            working.standing.await_tried(duration(patience));
+        let timeout = FIRST_WAIT - (now() - self.made);
+        if timeout > Span::ZERO {
+            working.standing.await_tried(duration(timeout));
         }
         working.activate();
     }

@@ -66,13 +66,13 @@ impl Default for OffloadOptions {
 }
 
 /// Maximum number of blocks under way; more would be an unplayable delay.
-const MOST_WINDOW: u32 = 64;
-const MOST_DELAY: u32 = 192_000;
+const MAX_WINDOW: u32 = 64;
+const MAX_DELAY: u32 = 192_000;
 /// No host has longer blocks.
-const MOST_BLOCK: u32 = 65_536;
+const MAX_BLOCK: u32 = 65_536;
 /// A host's thread that waits longer has stopped.
-const MOST_WAIT: Span = Span::from_secs(1);
-const MOST_COPIES: u32 = 8;
+const MAX_WAIT: Span = Span::from_secs(1);
+const MAX_COPIES: u32 = 8;
 /// Minimum for repeat requests of a worker; above the maximum, memory is wasted.
 const HISTORY: (u32, u32) = (16, 4096);
 
@@ -201,9 +201,9 @@ impl OffloadOptions {
 
     fn set(&mut self, key: &str, text: &str) -> Result<(), String> {
         match key {
-            "window" => self.window = count(text, 0, MOST_WINDOW)?,
-            "delay" => self.delay = Some(count(text, 0, MOST_DELAY)?),
-            "block" => self.block = Some(count(text, 1, MOST_BLOCK)?),
+            "window" => self.window = count(text, 0, MAX_WINDOW)?,
+            "delay" => self.delay = Some(count(text, 0, MAX_DELAY)?),
+            "block" => self.block = Some(count(text, 1, MAX_BLOCK)?),
             "wait" => self.wait = wait(text)?,
             "stand_in" => {
                 self.stand_in = match text {
@@ -224,7 +224,7 @@ impl OffloadOptions {
                 }
             }
             "compare_local" => self.compare_local = truth(text)?,
-            "copies" => self.copies = count(text, 0, MOST_COPIES)? as u8,
+            "copies" => self.copies = count(text, 0, MAX_COPIES)? as u8,
             "history" => self.history = count(text, HISTORY.0, HISTORY.1)?,
             "cleartext" => self.cleartext = truth(text)?,
             "report" => {
@@ -262,10 +262,10 @@ fn truth(text: &str) -> Result<bool, String> {
 
 fn wait(text: &str) -> Result<Span, String> {
     let span = parse_span(text).map_err(|error| error.to_string())?;
-    if (Span::ZERO..=MOST_WAIT).contains(&span) {
+    if (Span::ZERO..=MAX_WAIT).contains(&span) {
         return Ok(span);
     }
-    Err(format!("`{text}` is not from 0us to {MOST_WAIT}; write a wait between"))
+    Err(format!("`{text}` is not from 0us to {MAX_WAIT}; write a wait between"))
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use tautline_proto::time::Span;
 use crate::twin::{TwinSpan, TwinVerdict};
 
 /// Maximum number of lines, to bound memory if the worker is absent for days.
-const MOST_LINES: usize = 4096;
+const MAX_LINES: usize = 4096;
 /// Maximum number of slacks. At this number, every second slack is dropped, and from then on every
 /// second new one.
-const MOST_SLACKS: usize = 1 << 16;
+const MAX_SLACKS: usize = 1 << 16;
 
 #[derive(Debug, Default)]
 pub(crate) struct RunRecord {
@@ -56,7 +56,7 @@ impl RunRecord {
             last.frames = frames;
             return;
         }
-        if self.damage.len() < MOST_LINES {
+        if self.damage.len() < MAX_LINES {
             self.damage.push(damage);
         } else {
             self.unlisted += 1;
@@ -76,7 +76,7 @@ impl RunRecord {
         }
         *passed = 0;
         self.left.push(left);
-        if self.left.len() == MOST_SLACKS {
+        if self.left.len() == MAX_SLACKS {
             let mut keeps = false;
             self.left.retain(|_| {
                 keeps = !keeps;
@@ -87,13 +87,13 @@ impl RunRecord {
     }
 
     pub(crate) fn note_span(&mut self, span: TwinSpan) {
-        if self.spans.len() < MOST_LINES {
+        if self.spans.len() < MAX_LINES {
             self.spans.push(span);
         }
         let kind = SpanKind::of(&span.verdict);
         // A repeated state is reported only if it needs a fix.
         let is_known = self.last.replace(kind) == Some(kind) && kind != SpanKind::Differs;
-        if !is_known && self.news.len() < MOST_LINES {
+        if !is_known && self.news.len() < MAX_LINES {
             self.news.push_back(span);
         }
     }
@@ -124,7 +124,7 @@ mod tests {
             let left = Some(Span::from_micros(run % 1000));
             record.note_slack(Slack { position: 0, frames: 64, left });
         }
-        assert!(record.left.len() < MOST_SLACKS);
+        assert!(record.left.len() < MAX_SLACKS);
         assert_eq!(record.answered, 1_000_000);
         let median = record.left_but(0.5).unwrap().as_micros_f64();
         assert!((450.0..550.0).contains(&median), "{median}");

@@ -144,11 +144,11 @@ fn folders() -> Vec<PathBuf> {
 
 impl Twin {
     /// Loads the plugin with this label from the first file of this name, for answers up to
-    /// `behind` frames late and blocks up to `most_frames`.
+    /// `behind` frames late and blocks up to `max_frames`.
     pub(crate) fn new(
         plugin: &Plugin,
         rate: u32,
-        (behind, most_frames): (u32, u32),
+        (behind, max_frames): (u32, u32),
     ) -> Result<(Self, Consumer<TwinSpan>), String> {
         let Plugin { file, label, .. } = plugin;
         if file.is_empty() {
@@ -172,7 +172,7 @@ impl Twin {
             ));
         }
         let library = Arc::new(PluginLibrary::load(&path).map_err(|error| error.to_string())?);
-        let instance = PluginInstance::new(&library, label, rate, most_frames as usize)
+        let instance = PluginInstance::new(&library, label, rate, max_frames as usize)
             .map_err(|error| error.to_string())?;
         let ports = plugin.ports.iter().map(|port| port.descriptor as c_int);
         let count = |kind| ports.clone().filter(|bits| bits & kind == kind).count();
@@ -183,9 +183,9 @@ impl Twin {
                  again"
             ));
         }
-        let kept = u64::from(behind + most_frames).next_power_of_two();
+        let kept = u64::from(behind + max_frames).next_power_of_two();
         let played = vec![vec![0.0; kept as usize]; instance.outputs()];
-        let back = vec![vec![0.0; most_frames as usize]; instance.outputs()];
+        let back = vec![vec![0.0; max_frames as usize]; instance.outputs()];
         let (tally, spans) = TwinTally::new(rate);
         let twin = Self {
             instance,

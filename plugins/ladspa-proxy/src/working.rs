@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use tautline_api::pipeline::{counts, passing};
-use tautline_api::v1::{MOST_KEPT_BYTES, PipelinePlace, Plugin, StreamRequest};
+use tautline_api::v1::{MAX_KEPT_BYTES, PipelinePlace, Plugin, StreamRequest};
 use tautline_engine::offload::delay::OffloadDelay;
 use tautline_engine::offload::host_block::HostBlock as _;
 use tautline_engine::offload::offloaded::{Offloaded, OffloadedConfig, Which};
@@ -25,7 +25,7 @@ use crate::ports::Connections;
 use crate::shelf::{self, ShelfOffer};
 use crate::twin::Twin;
 
-const MOST_FRAMES: u32 = 4096;
+const MAX_FRAMES: u32 = 4096;
 /// Maximum datagram size: with encryption and lower headers, it fits Ethernet.
 const DATAGRAM_BYTES: usize = 1400;
 /// How long a render waits for a block or its worker before it continues without.
@@ -64,13 +64,13 @@ fn period_ns(frames: u32, rate: u32) -> u64 {
 
 /// Maximum history in blocks within the bytes that a worker keeps, for the plugin or the largest of
 /// a pipeline.
-fn most_history(plugin: &Plugin, stages: &[Plugin]) -> u32 {
+fn max_history(plugin: &Plugin, stages: &[Plugin]) -> u32 {
     let all = || stages.iter().chain(core::iter::once(plugin)).map(counts);
     // In a pipeline, each plugin's controls pass through the other ones.
     let controls: usize = all().map(|[_, _, set, told]| set + told).sum();
     let sound = all().map(|[inputs, outputs, ..]| inputs + outputs).max().unwrap_or(0);
-    let bytes = size_of::<f32>() * (sound * MOST_FRAMES as usize + controls);
-    (MOST_KEPT_BYTES / bytes.max(1)).max(1) as u32
+    let bytes = size_of::<f32>() * (sound * MAX_FRAMES as usize + controls);
+    (MAX_KEPT_BYTES / bytes.max(1)).max(1) as u32
 }
 
 pub(crate) fn duration(span: Span) -> Duration {
@@ -85,14 +85,14 @@ impl Working {
     ) -> Result<Self, String> {
         let ports = &offer.ports;
         let stages: Vec<Plugin> = offer.stages.iter().map(|stage| stage.plugin.clone()).collect();
-        let history = options.history.min(most_history(&offer.plugin, &stages));
+        let history = options.history.min(max_history(&offer.plugin, &stages));
         let config = OffloadedConfig {
             set: SoundSet {
                 inputs: ports.inputs,
                 outputs: ports.outputs,
                 controls_in: ports.usual.len(),
                 controls_out: ports.told,
-                most_frames: MOST_FRAMES,
+                max_frames: MAX_FRAMES,
                 ..SoundSet::default()
             },
             rate: known(rate),
@@ -128,7 +128,7 @@ impl Working {
             history,
             copies: options.copies,
             cleartext: options.cleartext,
-            ..StreamRequest::of(&offer.plugin.id, rate, MOST_FRAMES)
+            ..StreamRequest::of(&offer.plugin.id, rate, MAX_FRAMES)
         };
         let staged = |place: usize| {
             let (plugin, (onward, earlier)) = (&stages[place], passing(&stages, place));
@@ -175,8 +175,8 @@ impl Working {
         }
         let twin = options.compare_local.then(|| {
             let plugin = &offer.plugin;
-            let behind = config.delay.most(MOST_FRAMES);
-            Twin::new(plugin, rate, (behind, MOST_FRAMES))
+            let behind = config.delay.most(MAX_FRAMES);
+            Twin::new(plugin, rate, (behind, MAX_FRAMES))
         });
         let twin = twin.and_then(|made| made.map_err(|why| standing.say(why)).ok());
         let twin = twin.map(|(twin, spans)| {
@@ -230,13 +230,13 @@ impl Working {
         let is_due = frames > self.offloaded.delay() as usize && !self.is_window;
         let early = self.ahead.observe(frames, is_due, began);
         let always = self.wait_offline == WaitOffline::Always;
-        let patience = if always { RENDER_WAIT } else { self.patient_until - began };
-        let (is_late, is_early) = (patience > Span::ZERO && !self.gave_up, early > Span::ZERO);
+        let timeout = if always { RENDER_WAIT } else { self.patient_until - began };
+        let (is_late, is_early) = (timeout > Span::ZERO && !self.gave_up, early > Span::ZERO);
         if !is_late && !is_early || !always && Scheduler::current() != Scheduler::Other {
             return;
         }
         if is_late {
-            self.gave_up = !self.standing.await_open(duration(patience));
+            self.gave_up = !self.standing.await_open(duration(timeout));
             let span = now() - began;
             let in_vain = if self.gave_up { span } else { Span::ZERO };
             self.offloaded.was_held_up(HeldUp { span, in_vain });
@@ -255,7 +255,7 @@ impl Working {
         frames: usize,
         gain: Option<f32>,
     ) {
-        if self.twin.is_some() && frames > MOST_FRAMES as usize {
+        if self.twin.is_some() && frames > MAX_FRAMES as usize {
             self.standing
                 .say(format!("runs of {frames} frames are not compared; use shorter ones"));
             self.twin = None;
@@ -276,7 +276,7 @@ impl Working {
             unsafe { HostPorts::new(connections, frames, gain, usual, self.twin.as_mut()) };
         let began = now();
         let outcome = self.offloaded.run(&mut ports, began);
-        self.patient_until = began + outcome.patience;
+        self.patient_until = began + outcome.timeout;
         self.frames += frames as u64;
         self.hurried += if outcome.offline { frames as u64 } else { 0 };
         self.hurried_in_vain += if outcome.hurries_in_vain { frames as u64 } else { 0 };
@@ -333,14 +333,14 @@ mod tests {
                 inputs,
                 outputs,
                 controls_in: controls,
-                most_frames: MOST_FRAMES,
+                max_frames: MAX_FRAMES,
                 ..SoundSet::default()
             };
             let set = set.block_set().unwrap();
-            let bytes = |leg| set.bytes(leg, MOST_FRAMES);
+            let bytes = |leg| set.bytes(leg, MAX_FRAMES);
             let each = bytes(BlockLeg::There) + bytes(BlockLeg::Back);
-            let most = most_history(&plugin, &[]) as usize;
-            assert!(each * most <= MOST_KEPT_BYTES && each * (most + 1) > MOST_KEPT_BYTES);
+            let most = max_history(&plugin, &[]) as usize;
+            assert!(each * most <= MAX_KEPT_BYTES && each * (most + 1) > MAX_KEPT_BYTES);
         }
     }
 }

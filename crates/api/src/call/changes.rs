@@ -6,9 +6,9 @@ use tautline_proto::call::answering::{Answering, AnsweringStep, ConnectionId};
 use tautline_proto::call::caller::{CallerEnd, CallerStep, NotAsked};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage};
 use tautline_proto::call::terms::{
-    CallOffer, CallPath, CallTerms, MOST_LISTED, StreamAbilities, StreamTerms,
+    CallOffer, CallPath, CallTerms, MAX_LISTED, StreamAbilities, StreamTerms,
 };
-use tautline_proto::stream::{Coding, PTIME_RANGE, USUAL_PTIMES};
+use tautline_proto::stream::{Coding, DEFAULT_PTIMES, PTIME_RANGE};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
@@ -25,7 +25,7 @@ struct SoundingCall {
 impl SoundingCall {
     fn new(rate: Rate, channels: Channels) -> Self {
         let codings: Vec<_> = [SampleFormat::L24.into()].into_iter().chain(Coding::ALL).collect();
-        assert!(codings.len() <= MOST_LISTED);
+        assert!(codings.len() <= MAX_LISTED);
         let abilities = StreamAbilities {
             rates: vec![rate],
             channels: vec![channels],
@@ -96,7 +96,7 @@ fn no_line_is_closed_by_any_coding_length_rate_or_channels_that_are_asked_for() 
             let mut call = SoundingCall::new(rate, channels);
             let terms = call.caller.call().unwrap().terms.clone();
             for coding in Coding::ALL {
-                for ptime in USUAL_PTIMES.into_iter().chain(lengths) {
+                for ptime in DEFAULT_PTIMES.into_iter().chain(lengths) {
                     let coding = coding.usual_for(channels);
                     let stream = StreamTerms { coding, ptime, ..terms.there };
                     let wanted = CallTerms { there: stream, back: stream, ..terms.clone() };

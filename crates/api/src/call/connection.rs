@@ -202,7 +202,7 @@ fn connect(whom: &CallAddress, limit: Duration) -> Result<TcpStream, DialError> 
 }
 
 /// Maximum bytes per line. The longest message, an offer, has about 1 kB.
-pub const MOST_LINE: usize = 8 << 10;
+pub const MAX_LINE: usize = 8 << 10;
 
 /// Buffers received data until a line is complete; bounded by the maximum line length.
 #[derive(Debug, Default)]
@@ -211,7 +211,7 @@ pub struct LineBuffer(Vec<u8>);
 /// A line longer than any message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "a line of more than {MOST_LINE} bytes, which is no message of a call; update taut on both sides"
+    "a line of more than {MAX_LINE} bytes, which is no message of a call; update taut on both sides"
 )]
 pub struct LineTooLong;
 
@@ -241,6 +241,6 @@ impl LineBuffer {
     }
 
     const fn fits(&self, more: usize) -> Result<(), LineTooLong> {
-        if self.0.len() + more > MOST_LINE { Err(LineTooLong) } else { Ok(()) }
+        if self.0.len() + more > MAX_LINE { Err(LineTooLong) } else { Ok(()) }
     }
 }

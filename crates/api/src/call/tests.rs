@@ -90,7 +90,7 @@ fn all() -> Vec<CallMessage> {
         CallMessage::Change(CallTerms {
             adapts: Some(CallAdaptation {
                 codings: vec![Coding::OPUS, Coding::OPUS_VOICE],
-                most_bitrate: Some(64_000),
+                max_bitrate: Some(64_000),
             }),
             ..terms()
         }),
@@ -112,9 +112,9 @@ fn a_latency_that_goes_as_far_as_is_usual_is_said_as_before_there_was_an_end_to_
     };
     let usual = said(CallLatency::AUTO);
     assert!(!usual.contains("latency"), "{usual}");
-    assert!(said(within(80)).contains("\"latency_most_ns\":80000000"), "{}", said(within(80)));
+    assert!(said(within(80)).contains("\"latency_max_ns\":80000000"), "{}", said(within(80)));
     let kept = said(CallLatency::Kept(Span::from_millis(15)));
-    let both = kept.replace("\"latency_ns\"", "\"latency_most_ns\":1,\"latency_ns\"");
+    let both = kept.replace("\"latency_ns\"", "\"latency_max_ns\":1,\"latency_ns\"");
     assert!(read(both.trim_end().as_bytes()).is_err(), "{both}");
 }
 
@@ -124,7 +124,7 @@ fn every_message_reads_as_it_was_written_and_is_one_line() {
         let line = written(&message);
         let (last, line) = line.split_last().unwrap();
         assert!(*last == b'\n' && !line.contains(&b'\n'));
-        assert!(line.len() < MOST_LINE / 4, "{} bytes", line.len());
+        assert!(line.len() < MAX_LINE / 4, "{} bytes", line.len());
         assert_eq!(read(line), Ok(message));
     }
 }
@@ -238,10 +238,10 @@ proptest! {
 fn a_line_without_an_end_takes_no_more_memory_than_a_line() {
     let mut buffer = LineBuffer::default();
     let taken = (0..).find(|_| buffer.take(&[b'x'; 1000], |_| ()).is_err());
-    assert_eq!(taken, Some(MOST_LINE / 1000));
+    assert_eq!(taken, Some(MAX_LINE / 1000));
     let mut buffer = LineBuffer::default();
-    assert_eq!(buffer.take(&[b'x'; MOST_LINE + 1], |_| ()), Err(LineTooLong));
-    assert_eq!(buffer.take(&vec![b'\n'; 3 * MOST_LINE], |_| ()), Ok(()), "many short ones");
+    assert_eq!(buffer.take(&[b'x'; MAX_LINE + 1], |_| ()), Err(LineTooLong));
+    assert_eq!(buffer.take(&vec![b'\n'; 3 * MAX_LINE], |_| ()), Ok(()), "many short ones");
 }
 
 #[test]

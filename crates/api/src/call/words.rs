@@ -7,9 +7,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use tautline_proto::call::CallId;
-use tautline_proto::call::message::{CallMessage, CallReason, MOST_REASON};
+use tautline_proto::call::message::{CallMessage, CallReason, MAX_REASON};
 use tautline_proto::call::terms::{
-    CallAdaptation, CallLatency, CallOffer, CallPath, CallTerms, MOST_LISTED, StreamAbilities,
+    CallAdaptation, CallLatency, CallOffer, CallPath, CallTerms, MAX_LISTED, StreamAbilities,
     StreamTerms,
 };
 use tautline_proto::redundancy::Redundancy;
@@ -25,7 +25,7 @@ use thiserror::Error;
 pub struct CallNonsense(String);
 
 /// A longer packet time is never intended.
-const MOST_PTIME: Span = Span::from_secs(1);
+const MAX_PTIME: Span = Span::from_secs(1);
 
 /// Encodes a message as a line with its terminator.
 pub fn written(message: &CallMessage) -> Vec<u8> {
@@ -38,7 +38,7 @@ pub fn written(message: &CallMessage) -> Vec<u8> {
 pub fn read(line: &[u8]) -> Result<CallMessage, CallNonsense> {
     let said: SaidMessage = serde_json::from_slice(line).map_err(|error| {
         // The error quotes the peer.
-        CallNonsense(printable(&error.to_string(), MOST_REASON))
+        CallNonsense(printable(&error.to_string(), MAX_REASON))
     })?;
     said.try_into()
 }
@@ -91,7 +91,7 @@ struct SaidOffer {
     latency_ns: Option<i64>,
     /// Maximum, if the latency is adaptive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    latency_most_ns: Option<i64>,
+    latency_max_ns: Option<i64>,
     /// Since version 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     adapts: Option<SaidAdaptation>,
@@ -105,7 +105,7 @@ struct SaidOffer {
 struct SaidAdaptation {
     codings: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    bitrate_most: Option<u32>,
+    bitrate_max: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -130,7 +130,7 @@ struct SaidTerms {
     latency_ns: Option<i64>,
     /// Omitted if it is the default, so that older versions receive it only if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    latency_most_ns: Option<i64>,
+    latency_max_ns: Option<i64>,
     /// Since version 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     adapts: Option<SaidAdaptation>,
@@ -235,11 +235,11 @@ fn read_redundancy(said: Option<String>) -> Result<Option<Redundancy>, CallNonse
 impl From<&CallOffer> for SaidOffer {
     fn from(offer: &CallOffer) -> Self {
         let paths = written_paths(&offer.paths);
-        let [latency_ns, latency_most_ns] = offer.latency.map(spans).unwrap_or_default();
+        let [latency_ns, latency_max_ns] = offer.latency.map(spans).unwrap_or_default();
         let (there, back) = ((&offer.there).into(), (&offer.back).into());
         let adapts = offer.adapts.as_ref().map(Into::into);
         let redundancy = offer.redundancy.map(|asked| asked.to_string());
-        Self { there, back, paths, latency_ns, latency_most_ns, adapts, redundancy }
+        Self { there, back, paths, latency_ns, latency_max_ns, adapts, redundancy }
     }
 }
 
@@ -248,7 +248,7 @@ impl TryFrom<SaidOffer> for CallOffer {
 
     fn try_from(said: SaidOffer) -> Result<Self, CallNonsense> {
         let (there, back) = (said.there.try_into()?, said.back.try_into()?);
-        let latency = latency([said.latency_ns, said.latency_most_ns])?;
+        let latency = latency([said.latency_ns, said.latency_max_ns])?;
         let adapts = said.adapts.map(TryInto::try_into).transpose()?;
         let (paths, redundancy) = (read_paths(&said.paths), read_redundancy(said.redundancy)?);
         Ok(Self { there, back, paths, latency, adapts, redundancy })
@@ -274,8 +274,8 @@ impl TryFrom<SaidAbilities> for StreamAbilities {
     /// Omits unknown or out-of-range values: the peer may be newer.
     fn try_from(said: SaidAbilities) -> Result<Self, CallNonsense> {
         let SaidAbilities { rates, channels, codings, ptimes_ns: (least, most), takes_ns } = said;
-        if [rates.len(), channels.len(), codings.len()].iter().any(|count| *count > MOST_LISTED) {
-            return Err(CallNonsense(format!("an offer lists {MOST_LISTED} of each at most")));
+        if [rates.len(), channels.len(), codings.len()].iter().any(|count| *count > MAX_LISTED) {
+            return Err(CallNonsense(format!("an offer lists {MAX_LISTED} of each at most")));
         }
         if least < 0 || most < least {
             return Err(CallNonsense("packets are from a shortest to a longest time".to_owned()));
@@ -297,11 +297,11 @@ impl From<&CallTerms> for SaidTerms {
     fn from(terms: &CallTerms) -> Self {
         let paths = written_paths(&terms.paths);
         let usual = terms.latency == CallLatency::AUTO;
-        let [latency_ns, latency_most_ns] = if usual { [None; 2] } else { spans(terms.latency) };
+        let [latency_ns, latency_max_ns] = if usual { [None; 2] } else { spans(terms.latency) };
         let (there, back) = ((&terms.there).into(), (&terms.back).into());
         let adapts = terms.adapts.as_ref().map(Into::into);
         let redundancy = terms.redundancy.map(|asked| asked.to_string());
-        Self { there, back, paths, latency_ns, latency_most_ns, adapts, redundancy }
+        Self { there, back, paths, latency_ns, latency_max_ns, adapts, redundancy }
     }
 }
 
@@ -310,7 +310,7 @@ impl TryFrom<SaidTerms> for CallTerms {
 
     fn try_from(said: SaidTerms) -> Result<Self, CallNonsense> {
         let (there, back) = (said.there.try_into()?, said.back.try_into()?);
-        let latency = latency([said.latency_ns, said.latency_most_ns])?;
+        let latency = latency([said.latency_ns, said.latency_max_ns])?;
         let latency = latency.unwrap_or(CallLatency::AUTO);
         let adapts = said.adapts.map(TryInto::try_into).transpose()?;
         let (paths, redundancy) = (read_paths(&said.paths), read_redundancy(said.redundancy)?);
@@ -321,7 +321,7 @@ impl TryFrom<SaidTerms> for CallTerms {
 impl From<&CallAdaptation> for SaidAdaptation {
     fn from(adapts: &CallAdaptation) -> Self {
         let codings = adapts.codings.iter().map(|coding| coding.name().to_owned()).collect();
-        Self { codings, bitrate_most: adapts.most_bitrate }
+        Self { codings, bitrate_max: adapts.max_bitrate }
     }
 }
 
@@ -329,12 +329,12 @@ impl TryFrom<SaidAdaptation> for CallAdaptation {
     type Error = CallNonsense;
 
     fn try_from(said: SaidAdaptation) -> Result<Self, CallNonsense> {
-        if said.codings.len() > MOST_LISTED {
-            return Err(CallNonsense(format!("{MOST_LISTED} codings are listed at most")));
+        if said.codings.len() > MAX_LISTED {
+            return Err(CallNonsense(format!("{MAX_LISTED} codings are listed at most")));
         }
         // Omits unknown codings: the peer may be newer.
         let codings = said.codings.iter().filter_map(|name| Coding::named(name)).collect();
-        Ok(Self { codings, most_bitrate: said.bitrate_most })
+        Ok(Self { codings, max_bitrate: said.bitrate_max })
     }
 }
 
@@ -382,7 +382,7 @@ impl TryFrom<SaidStream> for StreamTerms {
             .usual_for(channels);
         let coding = said.bitrate.map_or(coding, |bitrate| coding.at_bitrate(bitrate));
         let ptime = Span::from_nanos(said.ptime_ns);
-        if !(Span::ZERO..=MOST_PTIME).contains(&ptime) {
+        if !(Span::ZERO..=MAX_PTIME).contains(&ptime) {
             return Err(CallNonsense("packets have a second of sound at the most".to_owned()));
         }
         // Whether packets of this format are possible is checked by the receiver of the request:

@@ -2,7 +2,7 @@
 //! cannot fill the table.
 
 /// Maximum number of sources per link (`?senders=`).
-pub(super) const MOST_SOURCES: usize = 1024;
+pub(super) const MAX_SOURCES: usize = 1024;
 /// RTP packets older than the source's newest by this many are rejected: half a second of the
 /// shortest packets. Others may arrive again, via another network or as repeats.
 pub(super) const OLDEST: u64 = 4096;
@@ -29,7 +29,7 @@ pub(super) struct HeardSources {
 
 impl HeardSources {
     pub(super) fn new() -> Self {
-        let sources = vec![HeardSource::default(); MOST_SOURCES].into();
+        let sources = vec![HeardSource::default(); MAX_SOURCES].into();
         Self { sources, known: 0, packets: 0 }
     }
 
@@ -75,7 +75,7 @@ impl HeardSources {
     }
 
     fn insert(&mut self, mut at: usize, source: HeardSource) {
-        if self.known == MOST_SOURCES {
+        if self.known == MAX_SOURCES {
             let oldest = self.known().iter().enumerate().min_by_key(|(_, source)| source.used);
             let Some((oldest, _)) = oldest else { return };
             self.sources.copy_within(oldest + 1.., oldest);
@@ -162,13 +162,13 @@ mod tests {
     fn the_source_that_was_silent_longest_is_forgotten() {
         let mut heard = HeardSources::new();
         heard.note(7, 70_000);
-        for ssrc in 100..100 + 10 * MOST_SOURCES as u32 {
+        for ssrc in 100..100 + 10 * MAX_SOURCES as u32 {
             heard.note(ssrc, 1);
             if ssrc % 500 == 0 {
                 heard.note(7, 70_000 + u64::from(ssrc));
             }
         }
-        assert_eq!(heard.known().len(), MOST_SOURCES);
+        assert_eq!(heard.known().len(), MAX_SOURCES);
         assert!(heard.newest(7).is_some(), "it spoke all the time");
         assert_eq!(heard.newest(100), None);
         assert!(heard.known().is_sorted_by_key(|source| source.ssrc));

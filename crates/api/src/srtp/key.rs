@@ -73,15 +73,15 @@ impl FromStr for Profile {
     }
 }
 
-const MOST_KEY: usize = 32;
-const MOST_SALT: usize = 14;
+const MAX_KEY: usize = 32;
+const MAX_SALT: usize = 14;
 
 /// A master key with its salt (RFC 3711 §3.2.1), from which the session keys of one direction
 /// derive; of both directions if a group shares it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MasterKey {
     profile: Profile,
-    bytes: [u8; MOST_KEY + MOST_SALT],
+    bytes: [u8; MAX_KEY + MAX_SALT],
 }
 
 impl MasterKey {
@@ -92,14 +92,14 @@ impl MasterKey {
         if key_and_salt.len() != wanted {
             return Err(NoMasterKey::Length { profile, wanted, is: key_and_salt.len() });
         }
-        let mut bytes = [0; MOST_KEY + MOST_SALT];
+        let mut bytes = [0; MAX_KEY + MAX_SALT];
         bytes[..wanted].copy_from_slice(key_and_salt);
         Ok(Self { profile, bytes })
     }
 
     /// Creates a random key with the system's random numbers.
     pub fn random(profile: Profile) -> Result<Self, NoMasterKey> {
-        let mut bytes = [0; MOST_KEY + MOST_SALT];
+        let mut bytes = [0; MAX_KEY + MAX_SALT];
         let room = &mut bytes[..profile.key_bytes() + profile.salt_bytes()];
         SystemRandom::new().fill(room).map_err(|_| NoMasterKey::Random)?;
         Ok(Self { profile, bytes })
@@ -195,7 +195,7 @@ impl FromStr for MasterKey {
 }
 
 /// Maximum size of a key file; a key has at most 120 characters.
-const MOST_BYTES: u64 = 1024;
+const MAX_BYTES: u64 = 1024;
 
 const RULES: FileRules = FileRules {
     forbidden: 0o077,
@@ -204,7 +204,7 @@ const RULES: FileRules = FileRules {
         "if somebody may have, make another with taut srtp-key; otherwise",
         0o600,
     ),
-    most_bytes: MOST_BYTES,
+    max_bytes: MAX_BYTES,
     // Another program may share it.
     own: false,
 };

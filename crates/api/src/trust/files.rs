@@ -20,7 +20,7 @@ pub(crate) struct FileRules {
     pub(crate) forbidden: u32,
     /// If they are: error message, further advice, and correct mode.
     pub(crate) otherwise: (&'static str, &'static str, u32),
-    pub(crate) most_bytes: u64,
+    pub(crate) max_bytes: u64,
     /// Whether it must belong to this user or root.
     pub(crate) own: bool,
 }
@@ -32,7 +32,7 @@ const FOLDER: FileRules = FileRules {
         "look through it with taut trust --list, after",
         0o700,
     ),
-    most_bytes: 0,
+    max_bytes: 0,
     own: true,
 };
 
@@ -81,9 +81,9 @@ pub(crate) fn read(path: &Path, expected: &FileRules) -> Result<Option<String>, 
     // Checks the opened file, whatever the path leads to by now.
     expected.allow(path, &file.metadata().map_err(cannot)?)?;
     let mut text = String::new();
-    file.take(expected.most_bytes + 1).read_to_string(&mut text).map_err(cannot)?;
-    if text.len() as u64 > expected.most_bytes {
-        let what = format!("more than {} bytes are no such file", expected.most_bytes);
+    file.take(expected.max_bytes + 1).read_to_string(&mut text).map_err(cannot)?;
+    if text.len() as u64 > expected.max_bytes {
+        let what = format!("more than {} bytes are no such file", expected.max_bytes);
         let mend = "move it away and make it again";
         return Err(TrustError::Content { path: path.to_owned(), what, mend });
     }

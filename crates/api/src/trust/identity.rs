@@ -30,7 +30,7 @@ const EXPECTED: FileRules = FileRules {
          next one anew",
         0o600,
     ),
-    most_bytes: 64 * 1024,
+    max_bytes: 64 * 1024,
     own: true,
 };
 

@@ -21,7 +21,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, ConnectionCommon, ServerConnection, SideData, StreamOwned};
 use thiserror::Error;
 
-use super::trusted::{MOST_NAME, is_name};
+use super::trusted::{MAX_NAME, is_name};
 use super::{HostKey, TrustError, TrustStore, host_name, tls};
 use crate::client::wire::TimedStream;
 use crate::client::{NoWorkerAddress, WorkerAddress};
@@ -306,7 +306,7 @@ impl Revealed {
             let (mut nonce, mut length) = (Nonce::default(), [0]);
             line.read_exact(&mut nonce)?;
             line.read_exact(&mut length)?;
-            let mut name = vec![0; usize::from(length[0]).min(MOST_NAME + 1)];
+            let mut name = vec![0; usize::from(length[0]).min(MAX_NAME + 1)];
             line.read_exact(&mut name)?;
             Ok((nonce, name))
         };

@@ -15,9 +15,9 @@ use super::{HostKey, TrustError};
 
 /// In the same directory as this host's key.
 const TRUSTED_FILE: &str = "trusted.toml";
-pub(super) const MOST_NAME: usize = 64;
+pub(super) const MAX_NAME: usize = 64;
 /// Characters of a place: those of a host name (RFC 1035 §2.3.4), and a user and `ssh:` before it.
-const MOST_PLACE: usize = 320;
+const MAX_PLACE: usize = 320;
 const MEND: &str = "mend it, or move it away and trust each host again (taut trust NAME KEY); until then \
                     nobody is trusted";
 
@@ -29,7 +29,7 @@ const EXPECTED: FileRules = FileRules {
         0o600,
     ),
     // Ten thousand hosts.
-    most_bytes: 1 << 20,
+    max_bytes: 1 << 20,
     own: true,
 };
 
@@ -39,13 +39,13 @@ pub(super) const fn is_name_character(c: char) -> bool {
 
 /// Whether this is a valid host name for the list.
 pub fn is_name(name: &str) -> bool {
-    (1..=MOST_NAME).contains(&name.len()) && name.chars().all(is_name_character)
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_name_character)
 }
 
 /// Returns whether this can be the place of a host: TOML and terminals show it unchanged.
 fn is_place(place: &str) -> bool {
     let shown = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
-    (1..=MOST_PLACE).contains(&place.len()) && place.chars().all(shown)
+    (1..=MAX_PLACE).contains(&place.len()) && place.chars().all(shown)
 }
 
 /// A host of the list.
@@ -188,7 +188,7 @@ impl TrustFile {
         place: Option<&str>,
     ) -> Result<Option<HostKey>, TrustError> {
         if !is_name(name) {
-            return Err(TrustError::Name(name.chars().take(MOST_NAME).collect()));
+            return Err(TrustError::Name(name.chars().take(MAX_NAME).collect()));
         }
         let _held = self.hold()?;
         let mut hosts = self.load()?;

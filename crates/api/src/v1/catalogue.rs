@@ -8,11 +8,11 @@ use tautline_proto::text::{is_printable, printable};
 use super::VERSION;
 
 /// Maximum number of plugins per worker.
-pub const MOST_PLUGINS: usize = 8192;
+pub const MAX_PLUGINS: usize = 8192;
 /// Maximum number of ports per plugin: each adds a block or a value to an iteration.
-const MOST_PORTS: usize = 1024;
+const MAX_PORTS: usize = 1024;
 /// Maximum number of characters in a text.
-pub const MOST_TEXT: usize = 1024;
+pub const MAX_TEXT: usize = 1024;
 
 /// `GET /v1/catalogue`: all plugins that a worker offers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,8 +32,8 @@ impl Catalogue {
         if self.version != VERSION {
             return Err(format!("a catalogue of version {}", self.version));
         }
-        if self.plugins.len() > MOST_PLUGINS {
-            return Err(format!("{} plugins, and {MOST_PLUGINS} are the most", self.plugins.len()));
+        if self.plugins.len() > MAX_PLUGINS {
+            return Err(format!("{} plugins, and {MAX_PLUGINS} are the most", self.plugins.len()));
         }
         text("the worker's name", &self.worker)?;
         let (mut known, mut wrong) = (BTreeSet::new(), Vec::new());
@@ -43,7 +43,7 @@ impl Catalogue {
                 Ok(()) => format!("two plugins are {:?}", plugin.id),
                 Err(odd) => odd,
             };
-            wrong.push(printable(&odd, MOST_TEXT));
+            wrong.push(printable(&odd, MAX_TEXT));
             false
         });
         Ok(wrong)
@@ -52,17 +52,17 @@ impl Catalogue {
 
 /// Reads display text from a peer.
 pub(super) fn shown<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    String::deserialize(from).map(|text| printable(&text, MOST_TEXT))
+    String::deserialize(from).map(|text| printable(&text, MAX_TEXT))
 }
 
 pub(super) fn shown_if_any<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let text = Option::<String>::deserialize(from)?;
-    Ok(text.map(|text| printable(&text, MOST_TEXT)))
+    Ok(text.map(|text| printable(&text, MAX_TEXT)))
 }
 
 /// Rejects characters that could confuse a terminal or host.
 fn text(what: &str, text: &str) -> Result<(), String> {
-    let long = text.chars().count() > MOST_TEXT;
+    let long = text.chars().count() > MAX_TEXT;
     if long || !text.chars().all(is_printable) {
         let begins: String = text.chars().take(40).collect();
         let why = if long { "is too long" } else { "has characters that cannot be shown" };
@@ -109,8 +109,8 @@ impl Plugin {
         if id.is_empty() || label.is_empty() || label.contains(char::is_whitespace) {
             return Err(format!("{id:?} has the label {label:?}, which is no word"));
         }
-        if ports.len() > MOST_PORTS {
-            return Err(format!("{id:?} has {} ports, and {MOST_PORTS} are the most", ports.len()));
+        if ports.len() > MAX_PORTS {
+            return Err(format!("{id:?} has {} ports, and {MAX_PORTS} are the most", ports.len()));
         }
         let texts = [&self.file, label, &self.name, &self.maker, &self.copyright, &self.hash];
         let texts = texts.into_iter().chain(ports.iter().map(|port| &port.name));

@@ -24,13 +24,13 @@ pub struct StreamRequest {
     /// Frames per second.
     pub rate: u32,
     /// Maximum frames per iteration.
-    pub most_frames: u32,
+    pub max_frames: u32,
     /// Byte order of the master.
     pub byte_order: ByteOrder,
     /// Maximum datagram that the path carries unfragmented, before encryption.
     pub datagram_bytes: u32,
     /// Time between runs of the plugin, for admission. The default assumes runs of 64 frames, the
-    /// shortest of common hosts, or of `most_frames` if less.
+    /// shortest of common hosts, or of `max_frames` if less.
     #[serde(default)]
     pub period_ns: Option<u64>,
     /// Number of answered iterations that the worker keeps for retransmission.
@@ -53,13 +53,13 @@ pub struct StreamRequest {
 impl StreamRequest {
     /// A request for a single plugin, with datagrams that fit an Ethernet frame, and defaults
     /// otherwise.
-    pub fn of(plugin: impl Into<String>, rate: u32, most_frames: u32) -> Self {
+    pub fn of(plugin: impl Into<String>, rate: u32, max_frames: u32) -> Self {
         Self {
             version: VERSION,
             plugin: plugin.into(),
             hash: None,
             rate,
-            most_frames,
+            max_frames,
             byte_order: ByteOrder::NATIVE,
             datagram_bytes: ETHERNET_BYTES,
             period_ns: None,
@@ -144,8 +144,8 @@ pub struct WorkStream {
     pub udp_port: u16,
     /// Blocks of an iteration, in order.
     pub set: Vec<BlockSpec>,
-    /// Agreed [`StreamRequest::most_frames`].
-    pub most_frames: u32,
+    /// Agreed [`StreamRequest::max_frames`].
+    pub max_frames: u32,
     /// Agreed [`StreamRequest::datagram_bytes`].
     pub datagram_bytes: u32,
     /// Byte order of all samples and control values: [`StreamRequest::byte_order`].
@@ -184,14 +184,14 @@ pub struct WorkStreamState {
     /// Frames per second.
     pub rate: u32,
     /// Maximum frames per iteration.
-    pub most_frames: u32,
+    pub max_frames: u32,
     /// UDP port for its datagrams.
     pub udp_port: u16,
     /// Current phase.
     pub phase: StreamPhase,
     /// Reason for the phase, if there is a problem.
     #[serde(default, deserialize_with = "shown_if_any")]
-    pub why: Option<String>,
+    pub reason: Option<String>,
     /// Number of restarts of its process.
     pub restarts: u32,
     /// Current activation; 0 before the first.
@@ -232,11 +232,11 @@ pub struct WorkCounters {
     /// Blocks processed by the plugin.
     pub blocks: u64,
     /// Processed blocks that were retransmitted on request.
-    pub replayed: u64,
+    pub retransmitted: u64,
     /// Retransmission requests for blocks.
-    pub asked: u64,
+    pub retransmit_requests: u64,
     /// Blocks no longer available at the master.
-    pub gone: u64,
+    pub expired: u64,
     /// Datagrams received.
     pub received: u64,
     /// Datagrams sent.
@@ -246,9 +246,9 @@ pub struct WorkCounters {
     /// Malformed datagrams.
     pub invalid: u64,
     /// Datagrams of another stream or an older epoch.
-    pub foreign: u64,
+    pub other_stream: u64,
     /// Datagrams that could not be decrypted.
-    pub unopened: u64,
+    pub auth_failed: u64,
     /// Total duration of all runs of the plugin, in nanoseconds.
     pub busy_ns: u64,
     /// Duration of the longest run, in nanoseconds.

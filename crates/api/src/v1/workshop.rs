@@ -35,7 +35,7 @@ pub trait Workshop: Send + Sync {
 }
 
 /// Maximum bytes of iterations kept per stream, both directions together.
-pub const MOST_KEPT_BYTES: usize = 128 << 20;
+pub const MAX_KEPT_BYTES: usize = 128 << 20;
 
 /// Why a worker refuses a stream, each with its fix.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -93,9 +93,9 @@ pub struct Capacity {
     /// Reserved share per core, 0 to 1.
     pub used_share: Vec<f64>,
     /// Maximum reserved share of a core.
-    pub most_share: f64,
+    pub max_share: f64,
     /// Open streams.
     pub streams: u32,
     /// Maximum number of streams.
-    pub most_streams: u32,
+    pub max_streams: u32,
 }

@@ -68,6 +68,6 @@ fn offered(params: &HwParams<'_>) -> Offers {
         // Cannot fail, as it was found there; on failure the period would be that of any rate.
         let _ = params.set_rate(lowest, ValueOr::Nearest);
     }
-    let least_period = Frames::new(params.get_period_size_min().unwrap_or(0));
-    Offers::These { rates, formats, channels: least..=most, least_period }
+    let min_period = Frames::new(params.get_period_size_min().unwrap_or(0));
+    Offers::These { rates, formats, channels: least..=most, min_period }
 }

@@ -14,7 +14,7 @@ use crate::toolbox::Sides;
 
 /// Maximum host stall to bridge; later frames are silence.
 const FROZEN: Span = Span::from_millis(100);
-const LEAST_PIECES: usize = 64;
+const MIN_PIECES: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BusPiece {
@@ -48,7 +48,7 @@ pub(crate) fn bus(settings: &Sides<Settings>, parts: usize) -> (BusWriter, BusRe
     let frames = buffer(&settings.playback) + buffer(&settings.capture) + frozen;
     let channels = channels.count();
     let (samples, read_samples) = memory::ring(frames * parts * channels);
-    let most = LEAST_PIECES.max(2 * frames / period.as_len().max(1));
+    let most = MIN_PIECES.max(2 * frames / period.as_len().max(1));
     let (pieces, read_pieces) = memory::ring(most);
     let room = frames.next_power_of_two();
     let writer = BusWriter { samples, pieces, channels, parts, next: 0, piece: None };

@@ -38,10 +38,10 @@ pub(super) struct ClientThread {
 
 impl ClientThread {
     /// Opens a client of this server (`None`: the default) and runs `work` on it, both within
-    /// `patience`.
+    /// `timeout`.
     pub(super) fn begin<T: Send + 'static, E: Send + 'static>(
         server: Option<&str>,
-        patience: Duration,
+        timeout: Duration,
         open: impl FnOnce() -> Result<Client, JackStatus> + Send + 'static,
         work: impl FnOnce(&mut Client) -> Result<T, E> + Send + 'static,
     ) -> Result<(Self, T), NoClient<E>> {
@@ -74,7 +74,7 @@ impl ClientThread {
             }
         };
         thread.spawn(serve).map_err(NoClient::Thread)?;
-        let answer = answered.recv_timeout(patience).map_err(|_| {
+        let answer = answered.recv_timeout(timeout).map_err(|_| {
             asked_for.given_up.store(true, Ordering::Relaxed);
             NoClient::Stalled
         })?;

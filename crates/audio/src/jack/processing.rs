@@ -90,7 +90,7 @@ impl Processing {
             tries += 1;
             // An interrupted reading may span two cycles.
             let whole = before.0 == count && reading < Span::from_micros(25);
-            if whole || tries == MOST_READINGS {
+            if whole || tries == MAX_READINGS {
                 return Times {
                     at: read_from + reading,
                     reading,
@@ -120,7 +120,7 @@ impl Processing {
 }
 
 /// Maximum readings: a host stall may interrupt one, but hardly all.
-const MOST_READINGS: u32 = 4;
+const MAX_READINGS: u32 = 4;
 
 struct Times {
     at: LocalTime,

@@ -19,7 +19,7 @@ use crate::pipewire::server::{FoundNode, Purpose, Server, Survey};
 use crate::pipewire::spec::{NodeKind, PipeWireSpec};
 use crate::pipewire::wired::Wired;
 
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(20);
 
 pub(super) struct HeldNode {
@@ -82,7 +82,7 @@ impl HeldNode {
             }
         };
         let held = Self { node, server };
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while held.is_connecting() && held.gone().is_none() {
             if Instant::now() >= until {
                 return Err(failed("the server does not answer"));

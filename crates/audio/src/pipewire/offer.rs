@@ -109,7 +109,7 @@ fn offers(graph: Option<&Graph>) -> Offers {
         rates: graph.rates.iter().copied().filter(carried).collect(),
         formats: vec!["FLOAT_LE".to_owned()],
         channels: 1..=u32::from(Channels::MAX),
-        least_period: graph.forced.unwrap_or(graph.min_quantum),
+        min_period: graph.forced.unwrap_or(graph.min_quantum),
     }
 }
 

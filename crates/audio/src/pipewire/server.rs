@@ -1,4 +1,4 @@
-//! A connection to a PipeWire server. Starts none, and waits at most [`PATIENCE`].
+//! A connection to a PipeWire server. Starts none, and waits at most [`TIMEOUT`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use tautline_proto::device::{DeviceError, Direction};
 use super::graph::Graph;
 use super::library;
 
-const PATIENCE: Duration = Duration::from_millis(400);
+const TIMEOUT: Duration = Duration::from_millis(400);
 const REAL_TIME: &str = "client-rt.conf";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Server {
             })
             .register();
         let server = Self { _listener: listener, core, heard, main, name: name.to_owned() };
-        server.roundtrip(Instant::now() + PATIENCE)?;
+        server.roundtrip(Instant::now() + TIMEOUT)?;
         Ok(server)
     }
 
@@ -123,7 +123,7 @@ pub(super) struct Survey {
 
 impl Survey {
     pub(super) fn of(server: &Server) -> Result<Self, DeviceError> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let failed = |error: pipewire::Error| absent(&server.name, &error.to_string());
         let registry = server.core.get_registry().map_err(failed)?;
         let nodes = Rc::<RefCell<Vec<FoundNode>>>::default();

@@ -20,7 +20,7 @@ use tautline_proto::device::{DeviceError, Settings};
 use tautline_proto::time::{Frames, Span};
 
 const PLUGGING: Lock = Lock(0);
-const PATIENCE: Span = Span::from_secs(2);
+const TIMEOUT: Span = Span::from_secs(2);
 const USED: Lock = Lock(1);
 const PLAYED: Lock = Lock(2);
 
@@ -74,7 +74,7 @@ impl CablePlug {
         };
         let file = loop {
             let file = SharedFile::open(&layout.file_name(name)).map_err(cannot)?;
-            file.lock(PLUGGING, Hold::Alone, PATIENCE).map_err(cannot)?;
+            file.lock(PLUGGING, Hold::Alone, TIMEOUT).map_err(cannot)?;
             if file.is_there() {
                 break file;
             }
@@ -83,7 +83,7 @@ impl CablePlug {
         if is_new {
             file.renew(layout.bytes()).map_err(cannot)?;
         }
-        file.lock(USED, Hold::Shared, PATIENCE).map_err(cannot)?;
+        file.lock(USED, Hold::Shared, TIMEOUT).map_err(cannot)?;
         let ring = CableRing::map(&file, layout, is_new).map_err(cannot)?.map_err(|found| {
             let answer = format!("it carries {found}, and not {layout}");
             refused(answer, "use the same rate and as many channels at both ends, or another name")
@@ -92,14 +92,14 @@ impl CablePlug {
             let mend = "use another name, or end the other; to be heard a cable needs --input";
             return Err(refused("another card plays on it".to_owned(), mend));
         }
-        file.lock(PLUGGING, Hold::Free, PATIENCE).map_err(cannot)?;
+        file.lock(PLUGGING, Hold::Free, TIMEOUT).map_err(cannot)?;
         Ok(Self { ring, file })
     }
 }
 
 impl Drop for CablePlug {
     fn drop(&mut self) {
-        let alone = self.file.lock(PLUGGING, Hold::Alone, PATIENCE).is_ok();
+        let alone = self.file.lock(PLUGGING, Hold::Alone, TIMEOUT).is_ok();
         if alone && matches!(self.file.try_lock(USED, Hold::Alone), Ok(true)) {
             self.file.remove();
         }

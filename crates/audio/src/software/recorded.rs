@@ -17,14 +17,14 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
 use super::recorder::{Recorder, StoredSamples};
-use super::wav::MOST_BYTES;
+use super::wav::MAX_BYTES;
 use crate::toolbox::Notes;
 use crate::toolbox::tapped::{DeviceTap, TappedDevice};
 
 const UNDER_WAY: usize = 4;
 /// Size of a part of a recording, which leaves some seconds to begin the next, even with 128
 /// channels at 192 kHz.
-pub const MOST_OF_A_PART: u64 = MOST_BYTES / 16 * 15;
+pub const MAX_OF_A_PART: u64 = MAX_BYTES / 16 * 15;
 
 /// Not dropped on the device's thread in any way.
 type HeldRecorder = ManuallyDrop<Box<BegunRecorder>>;
@@ -124,7 +124,7 @@ impl Recording {
         self.hand(None);
     }
 
-    /// Returns whether the file holds this many bytes of sound, such as [`MOST_OF_A_PART`]: then
+    /// Returns whether the file holds this many bytes of sound, such as [`MAX_OF_A_PART`]: then
     /// begin the next.
     pub fn holds(&self, most: u64) -> bool {
         let bytes = self.format.bytes() as u64;

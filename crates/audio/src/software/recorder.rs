@@ -29,7 +29,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 const PIECE: usize = 64 * 1024;
 /// Timeout for a reader of standard output at the end.
 const LAST_WORD: Duration = Duration::from_secs(1);
-const MOST_GAPS: usize = 256;
+const MAX_GAPS: usize = 256;
 
 pub(crate) struct Recorder {
     ring: Producer<f32>,
@@ -214,7 +214,7 @@ fn pair(file: WavFile, room: usize, settings: &Settings) -> (Recorder, Scribe) {
     if let Ok(all) = samples.read_chunk(room) {
         all.commit_all();
     }
-    let (gaps, silences) = RingBuffer::new(MOST_GAPS);
+    let (gaps, silences) = RingBuffer::new(MAX_GAPS);
     let shared = Arc::new(RecorderShared::default());
     let scribe = Scribe {
         samples,

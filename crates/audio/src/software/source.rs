@@ -17,7 +17,7 @@ use crate::software::programs::ProgramsEnd;
 use crate::toolbox::{Notes, STACK, spawn_error};
 
 /// Interval at which the decoder checks a full ring.
-const PATIENCE: Duration = Duration::from_millis(20);
+const TIMEOUT: Duration = Duration::from_millis(20);
 
 pub(crate) enum SampleSource {
     Silence,
@@ -203,7 +203,7 @@ impl Decoder {
                 return false;
             }
             if !samples.is_empty() {
-                thread::park_timeout(PATIENCE);
+                thread::park_timeout(TIMEOUT);
             }
         }
         true
@@ -245,7 +245,7 @@ impl Drop for Decoder {
 pub(super) fn ring_samples(settings: &Settings) -> usize {
     let channels = settings.channels.count();
     let second = settings.rate.hertz() as usize * channels;
-    let most = MOST.max(second / 2);
+    let most = MAX.max(second / 2);
     (2 * second).min(most).max(settings.channels.samples_in(settings.period) * 4)
 }
 
@@ -254,7 +254,7 @@ pub(super) fn enough_to_begin(settings: &Settings) -> usize {
     half_second.min(ring_samples(settings)) * 3 / 4
 }
 
-const MOST: usize = 1 << 20;
+const MAX: usize = 1 << 20;
 
 pub(crate) struct Loopback {
     channels: usize,

@@ -166,8 +166,8 @@ fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
             let number: u32 = parsed(given, value, whole)?;
             // A card plays one period while the program writes another.
             let least = if key == "periods" { 2 } else { 1 };
-            (least..=MOST).contains(&number).then_some(number).ok_or_else(|| {
-                let mend = format!("use {least} to {MOST}");
+            (least..=MAX).contains(&number).then_some(number).ok_or_else(|| {
+                let mend = format!("use {least} to {MAX}");
                 error(given, &format!("{key} cannot be {number}"), &mend)
             })
         };
@@ -181,7 +181,7 @@ fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
             "loopback" => {
                 let mend = "give a number of frames, such as loopback=48";
                 let frames: u32 = parsed(given, value, mend)?;
-                let frames = Some(frames).filter(|frames| *frames <= MOST);
+                let frames = Some(frames).filter(|frames| *frames <= MAX);
                 let frames = frames.ok_or_else(|| error(given, "no cable is as long", mend))?;
                 options.loopback = Some(Frames::new(i64::from(frames)));
             }
@@ -228,7 +228,7 @@ fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
 }
 
 /// Maximum frames of a period and periods of a ring: beyond any use, but limited in memory.
-const MOST: u32 = 65_536;
+const MAX: u32 = 65_536;
 
 fn path(given: &str, key: &str, value: &OsStr) -> Result<PathBuf, DeviceError> {
     if value.is_empty() {

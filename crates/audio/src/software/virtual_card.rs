@@ -28,7 +28,7 @@ use crate::software::recorder::Recorder;
 use crate::software::source::SampleSource;
 
 const ROOM_IN: Span = Span::from_millis(5);
-const MOST_SILENT: i64 = 64;
+const MAX_SILENT: i64 = 64;
 
 pub(crate) struct Ends {
     pub(crate) source: SampleSource,
@@ -89,7 +89,7 @@ pub(crate) struct Parts {
     pub(crate) settings: Settings,
     pub(crate) error: Ppm,
     pub(crate) fault: Option<Arc<Disappearance>>,
-    pub(crate) patience: Frames,
+    pub(crate) timeout: Frames,
 }
 
 pub(crate) struct VirtualCard {
@@ -126,9 +126,9 @@ impl VirtualCard {
 
     pub(crate) fn timer(direction: Direction, settings: Settings) -> Self {
         let name = "timer".to_owned();
-        let (error, patience) = (Ppm::ZERO, Frames::ZERO);
+        let (error, timeout) = (Ppm::ZERO, Frames::ZERO);
         let directions = direction.into();
-        let parts = Parts { name, directions, settings, error, fault: None, patience };
+        let parts = Parts { name, directions, settings, error, fault: None, timeout };
         Self::new(parts, Ends::silent(), Box::new(HostPace))
     }
 
@@ -154,7 +154,7 @@ impl VirtualCard {
     /// holds.
     fn wait_for_room(&mut self, wakes: LocalTime) {
         let Some(recorder) = &self.ends.recorder else { return };
-        let limit = wakes + self.parts.settings.rate.span_of(self.parts.patience);
+        let limit = wakes + self.parts.settings.rate.span_of(self.parts.timeout);
         while !recorder.has_room(self.block.len()) && !recorder.is_deserted() {
             let now = self.pace.now();
             if now >= limit {
@@ -194,7 +194,7 @@ impl VirtualCard {
 
     fn play(&mut self, process: &mut dyn Process, stop: &Stop) -> Result<Ended, Ended> {
         let (start, clock) = self.start();
-        let mut ring = PlaybackRing::new(clock, &self.parts.settings).patient(self.parts.patience);
+        let mut ring = PlaybackRing::new(clock, &self.parts.settings).patient(self.parts.timeout);
         {
             let _realtime = realtime::scope();
             self.play_silence(&clock, ring.program(), ring.lead());
@@ -229,7 +229,7 @@ impl VirtualCard {
 
     /// Reports the block at the DAC from `meets` on; a strict card did not play late frames.
     pub(super) fn heard(&mut self, meets: LocalTime, taken: LocalTime) {
-        let patient = self.parts.patience > Frames::ZERO;
+        let patient = self.parts.timeout > Frames::ZERO;
         let taken = if patient { taken } else { meets };
         if let Some(recorder) = &mut self.ends.recorder {
             recorder.write(&self.block);
@@ -260,7 +260,7 @@ impl VirtualCard {
         }
         let Some(listener) = &mut self.ends.listener else { return };
         self.block.fill(0.0);
-        let blocks = (frames.count() / period.count().max(1)).min(MOST_SILENT);
+        let blocks = (frames.count() / period.count().max(1)).min(MAX_SILENT);
         for block in (1..=blocks).rev() {
             let meets = clock.instant_of(end - block * period.count());
             listener.heard(meets, meets, &self.block);
@@ -269,7 +269,7 @@ impl VirtualCard {
 
     fn capture(&mut self, process: &mut dyn Process, stop: &Stop) -> Result<Ended, Ended> {
         let (start, clock) = self.start();
-        let mut ring = CaptureRing::new(clock, &self.parts.settings).patient(self.parts.patience);
+        let mut ring = CaptureRing::new(clock, &self.parts.settings).patient(self.parts.timeout);
         let channels = self.parts.settings.channels.count();
         loop {
             let now = self.wait(start, ring.wakes(), stop)?;

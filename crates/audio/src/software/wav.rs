@@ -15,7 +15,7 @@ use tautline_proto::time::Span;
 
 const BLOCK: usize = 16 * 1024;
 /// Maximum of 32-bit lengths, with room for the header.
-pub(super) const MOST_BYTES: u64 = u32::MAX as u64 - 4096;
+pub(super) const MAX_BYTES: u64 = u32::MAX as u64 - 4096;
 pub(super) const PCM: u16 = 1;
 pub(super) const FLOAT: u16 = 3;
 pub(super) const EXTENSIBLE: u16 = 0xfffe;
@@ -115,7 +115,7 @@ impl WavFile {
             return true;
         }
         let more = samples.saturating_mul(self.format.bytes() as u64);
-        self.bytes.saturating_add(more) <= MOST_BYTES
+        self.bytes.saturating_add(more) <= MAX_BYTES
     }
 
     /// Rounds integers as on the wire, so that unchanged samples are written unchanged.

@@ -26,7 +26,7 @@ fn parts(direction: Direction, settings: Settings) -> Parts {
         settings,
         error: Ppm::ZERO,
         fault: None,
-        patience: Frames::ZERO,
+        timeout: Frames::ZERO,
     }
 }
 
@@ -182,11 +182,11 @@ impl Listener for Takes {
 #[test]
 fn a_card_that_waits_for_its_program_says_when_it_took_what_came_late() {
     let frozen = Span::from_millis(600);
-    for (patience, most) in [(48_000, frozen - span(48)), (0, Span::ZERO)] {
+    for (timeout, most) in [(48_000, frozen - span(48)), (0, Span::ZERO)] {
         let takes = Takes::default();
         let ends = Ends { listener: Some(Box::new(takes.clone())), ..Ends::silent() };
-        let patience = Frames::new(patience);
-        let parts = Parts { patience, ..parts(Direction::Playback, settings(48, 2)) };
+        let timeout = Frames::new(timeout);
+        let parts = Parts { timeout, ..parts(Direction::Playback, settings(48, 2)) };
         let pace = Scripted::late(&[(20, frozen)]);
         let mut card = VirtualCard::new(parts, ends, Box::new(pace));
         let mut left = 1000;
@@ -197,9 +197,9 @@ fn a_card_that_waits_for_its_program_says_when_it_took_what_came_late() {
         card.run(process, &Stop::default());
         let takes = takes.0.lock().unwrap();
         let latest = takes.iter().copied().max().unwrap();
-        assert!((latest - most).abs() <= Span::from_nanos(1), "{patience:?}: {latest}");
+        assert!((latest - most).abs() <= Span::from_nanos(1), "{timeout:?}: {latest}");
         let late = takes.iter().filter(|late| **late > Span::ZERO).count();
-        assert_eq!(late > 590, most > Span::ZERO, "{patience:?}: {late}");
+        assert_eq!(late > 590, most > Span::ZERO, "{timeout:?}: {late}");
     }
 }
 

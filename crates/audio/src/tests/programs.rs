@@ -17,7 +17,7 @@ use super::{each, settings};
 use crate::{DeviceSpec, Extras, open, open_supervised};
 
 const PERIOD: i64 = 480;
-const PATIENCE: Span = Span::from_secs(10);
+const TIMEOUT: Span = Span::from_secs(10);
 
 fn name(test: &str) -> String {
     format!("{test}-{}", std::process::id())
@@ -29,7 +29,7 @@ fn spec(test: &str) -> DeviceSpec {
 
 fn attached(test: &str, direction: Direction) -> Attachment {
     let (folders, name): (_, ProgramsName) = (places(), name(test).parse().unwrap());
-    let until = now() + PATIENCE;
+    let until = now() + TIMEOUT;
     loop {
         match Attachment::open(folders.iter().map(|folder| &**folder), &name, direction) {
             Ok(attachment) => return attachment,
@@ -80,7 +80,7 @@ fn a_card_for_programs_captures_what_they_play_and_has_them_record_what_it_plays
             sleep_until(now() + Span::from_millis(1));
         }
         plays.buffer().order(running);
-        let (mut heard, until) = (Vec::<f32>::new(), now() + PATIENCE);
+        let (mut heard, until) = (Vec::<f32>::new(), now() + TIMEOUT);
         while heard.len() < sound.len() {
             assert!(now() < until, "{} of {} samples were recorded", heard.len(), sound.len());
             let mut some = vec![0.0; PERIOD as usize * channels];

@@ -181,7 +181,7 @@ fn what_listens_to_a_card_listens_to_the_one_that_comes_back() {
         settings: settings(48, 2),
         error: Ppm::ZERO,
         fault: Some(fault),
-        patience: tautline_proto::time::Frames::ZERO,
+        timeout: tautline_proto::time::Frames::ZERO,
     };
     let card = |ends| {
         VirtualCard::new(parts.clone(), ends, Box::new(Scripted::default()))

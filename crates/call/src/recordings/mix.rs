@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use hound::{Error, WavReader, WavSpec, WavWriter};
 
 /// Of samples of 24 bits.
-const MOST: i32 = (1 << 23) - 1;
+const MAX: i32 = (1 << 23) - 1;
 
 /// Adds both files frame by frame into a new one, and removes them. Both begin at one time and have the same shape; after
 /// the end of the shorter one the other stands alone. Sums beyond full scale are limited to it.
@@ -26,7 +26,7 @@ pub(super) fn mix(sides: [&Path; 2], into: &Path) -> Result<(), Error> {
             (None, None) => break,
             (one, other) => one.unwrap_or(0) + other.unwrap_or(0),
         };
-        mixed.write_sample(sample.clamp(-MOST - 1, MOST))?;
+        mixed.write_sample(sample.clamp(-MAX - 1, MAX))?;
     }
     mixed.finalize()?;
     sides.into_iter().try_for_each(std::fs::remove_file).map_err(Error::IoError)

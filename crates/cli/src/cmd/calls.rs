@@ -23,7 +23,7 @@ use crate::page::{self, Drawing};
 use crate::report_file::{FileFormat, ReportFiles};
 
 /// Default packet length, unless the user or the peer requests more.
-pub(super) const USUAL_PTIME: Span = Span::from_micros(2_500);
+pub(super) const DEFAULT_PTIME: Span = Span::from_micros(2_500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Calls {
@@ -64,7 +64,7 @@ pub(super) fn config(
         output: output.clone(),
         looped: flags.looped,
         format: flags.format.flatten(),
-        ptime: flags.ptime.unwrap_or(USUAL_PTIME),
+        ptime: flags.ptime.unwrap_or(DEFAULT_PTIME),
         latency: flags.latency,
         redundancy: flags.redundancy,
         scheduler: flags.timing.scheduler,

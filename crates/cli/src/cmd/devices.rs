@@ -87,7 +87,7 @@ fn offered(offers: &Offers) -> String {
     match offers {
         Offers::Anything => "any rate and any channels that a stream can have".to_owned(),
         Offers::Unknown(why) => format!("cannot be asked: {why}"),
-        Offers::These { rates, formats, channels, least_period } => {
+        Offers::These { rates, formats, channels, min_period } => {
             let rates: Vec<_> = rates.iter().map(u32::to_string).collect();
             let channels = match (channels.start(), channels.end()) {
                 (1, 1) => "1 channel".to_owned(),
@@ -98,8 +98,8 @@ fn offered(offers: &Offers) -> String {
                 "{} Hz; {}; {channels}; periods from {} {}{}",
                 rates.join(" "),
                 formats.join(" "),
-                least_period.count(),
-                if least_period.count() == 1 { "frame" } else { "frames" },
+                min_period.count(),
+                if min_period.count() == 1 { "frame" } else { "frames" },
                 period_span(offers).map_or(String::new(), |span| format!(" ({})", rounded(span)))
             )
         }
@@ -113,9 +113,9 @@ const fn rounded(span: Span) -> Span {
 /// Duration of the shortest period, at the lowest rate from 44.1 kHz on, or else at the lowest
 /// rate.
 fn period_span(offers: &Offers) -> Option<Span> {
-    let Offers::These { rates, least_period, .. } = offers else { return None };
+    let Offers::These { rates, min_period, .. } = offers else { return None };
     let music = rates.iter().find(|rate| **rate >= Rate::HZ_44100.hertz());
-    Some(Rate::new(*music.or(rates.first())?).ok()?.span_of(*least_period))
+    Some(Rate::new(*music.or(rates.first())?).ok()?.span_of(*min_period))
 }
 
 /// Content of `--report json`; names are stable, since scripts rely on them.
@@ -128,8 +128,8 @@ struct Listed<'a> {
 #[derive(Serialize)]
 struct ListedDevice<'a> {
     name: &'a str,
-    says: &'a str,
-    ways: Vec<ListedWay<'a>>,
+    description: &'a str,
+    directions: Vec<ListedWay<'a>>,
 }
 
 /// Absent figures are `null`: no limit, or not known if `unknown` is set.
@@ -138,20 +138,20 @@ struct ListedWay<'a> {
     direction: &'static str,
     rates: Option<&'a [u32]>,
     formats: Option<&'a [String]>,
-    channels_least: Option<u32>,
-    channels_most: Option<u32>,
-    period_least_frames: Option<i64>,
-    period_least_ns: Option<i64>,
+    min_channels: Option<u32>,
+    max_channels: Option<u32>,
+    min_period_frames: Option<i64>,
+    min_period_ns: Option<i64>,
     unknown: Option<&'a str>,
 }
 
 fn json(devices: &[DeviceDescription]) -> Result<String, Failure> {
     let devices = devices.iter().map(|device| ListedDevice {
         name: &device.name,
-        says: &device.says,
-        ways: device.sides.iter().map(listed_way).collect(),
+        description: &device.says,
+        directions: device.sides.iter().map(listed_way).collect(),
     });
-    let listed = Listed { schema: 1, devices: devices.collect() };
+    let listed = Listed { schema: 2, devices: devices.collect() };
     let text = serde_json::to_string_pretty(&listed);
     text.map(|text| text + "\n").map_err(|error| Failure::running(error.to_string()))
 }
@@ -161,21 +161,21 @@ fn listed_way(side: &DeviceSide) -> ListedWay<'_> {
         direction: side.direction.name(),
         rates: None,
         formats: None,
-        channels_least: None,
-        channels_most: None,
-        period_least_frames: None,
-        period_least_ns: period_span(&side.offers).map(Span::as_nanos),
+        min_channels: None,
+        max_channels: None,
+        min_period_frames: None,
+        min_period_ns: period_span(&side.offers).map(Span::as_nanos),
         unknown: None,
     };
     match &side.offers {
         Offers::Anything => {}
         Offers::Unknown(why) => listed.unknown = Some(why),
-        Offers::These { rates, formats, channels, least_period } => {
+        Offers::These { rates, formats, channels, min_period } => {
             listed.rates = Some(rates);
             listed.formats = Some(formats);
-            listed.channels_least = Some(*channels.start());
-            listed.channels_most = Some(*channels.end());
-            listed.period_least_frames = Some(Frames::count(*least_period));
+            listed.min_channels = Some(*channels.start());
+            listed.max_channels = Some(*channels.end());
+            listed.min_period_frames = Some(Frames::count(*min_period));
         }
     }
     listed
@@ -201,12 +201,7 @@ mod tests {
 
     fn offers(rates: &[u32], channels: core::ops::RangeInclusive<u32>, period: i64) -> Offers {
         let formats = ["S16_LE", "S24_3LE", "S32_LE", "FLOAT_LE"].map(str::to_owned).to_vec();
-        Offers::These {
-            rates: rates.to_vec(),
-            formats,
-            channels,
-            least_period: Frames::new(period),
-        }
+        Offers::These { rates: rates.to_vec(), formats, channels, min_period: Frames::new(period) }
     }
 
     #[test]
@@ -245,14 +240,14 @@ mod tests {
         let json = json(&[device]).unwrap();
         assert_shape(crate::help::DEVICES, "{ \"schema\"", &json);
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();
-        assert_eq!(value["schema"], 1);
-        let ways = &value["devices"][0]["ways"];
+        assert_eq!(value["schema"], 2);
+        let ways = &value["devices"][0]["directions"];
         assert_eq!((&ways[0]["direction"], &ways[0]["rates"]), (&"capture".into(), &().into()));
         for (name, figure) in [
-            ("channels_least", 2),
-            ("channels_most", 8),
-            ("period_least_frames", 48),
-            ("period_least_ns", 1_000_000),
+            ("min_channels", 2),
+            ("max_channels", 8),
+            ("min_period_frames", 48),
+            ("min_period_ns", 1_000_000),
         ] {
             assert_eq!(ways[1][name], figure, "{name}");
         }

@@ -39,13 +39,11 @@ pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
         }
         PlainKind::None => {}
     }
-    match report.spoils() {
+    match report.failures() {
         0 => Ok(()),
-        1 => Err(Failure::running(format!(
-            "one thing here would spoil sound at {latency}: see the line SPOILS"
-        ))),
+        1 => Err(Failure::running(format!("1 finding prevents {latency}: see the line FAILURE"))),
         many => Err(Failure::running(format!(
-            "{many} things here would spoil sound at {latency}: see the lines SPOILS"
+            "{many} findings prevent {latency}: see the lines FAILURE"
         ))),
     }
 }
@@ -62,25 +60,25 @@ mod tests {
     #[test]
     fn on_a_terminal_all_but_commands_is_broken_where_it_ends() {
         let finding = |check, verdict, what: &str, why: &str| Finding {
-            why: Some(why.to_owned()).filter(|why| !why.is_empty()),
+            reason: Some(why.to_owned()).filter(|why| !why.is_empty()),
             ..Finding {
                 check,
                 verdict,
-                what: what.to_owned(),
-                why: None,
-                mend: None,
-                look: None,
-                better: None,
+                message: what.to_owned(),
+                reason: None,
+                fix: None,
+                details: None,
+                improvement: None,
             }
         };
-        let timers = finding("timers", Verdict::Fine, "timers are fine to 1ns", "");
+        let timers = finding("timers", Verdict::Passed, "timers are fine to 1ns", "");
         let why = "a core that slowed down while it waited takes longer for the next period";
         let what = "2 of 2 cores have powersave";
-        let mend = "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/x".to_owned();
-        let frequency = finding("cpu-frequency", Verdict::Warns, what, why);
-        let frequency = Finding { mend: Some(mend), ..frequency };
+        let fix = "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/x".to_owned();
+        let frequency = finding("cpu-frequency", Verdict::Warning, what, why);
+        let frequency = Finding { fix: Some(fix), ..frequency };
         let firewall = finding("firewall", Verdict::Unknown, "only root sees it", "it may drop");
-        let firewall = Finding { look: Some("sudo nft list ruleset".to_owned()), ..firewall };
+        let firewall = Finding { details: Some("sudo nft list ruleset".to_owned()), ..firewall };
         let report = Report::new(vec![timers, frequency, firewall], Span::from_millis(5));
         let page = report.text(Some(wrapped));
         // The last line counts the findings.

@@ -7,7 +7,7 @@ use crate::flags::Id;
 use crate::screen;
 
 /// Increased when a field disappears or changes its meaning.
-pub(super) const SCHEMA: u32 = 1;
+pub(super) const SCHEMA: u32 = 2;
 
 #[derive(Serialize)]
 pub(super) struct ToldHost<'a> {

@@ -21,7 +21,7 @@ use crate::screen;
 pub(super) use folders::{missing_folders, offers};
 
 /// Increased when a field disappears or changes its meaning.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct ListedWorker {

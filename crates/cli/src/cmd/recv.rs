@@ -14,7 +14,7 @@ use tautline_io::clock::now;
 use tautline_io::output::OutputFile;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::evidence::Proof;
-use tautline_proto::latency::least_latency;
+use tautline_proto::latency::min_latency;
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, StreamFormat};
 use tautline_proto::time::Span;
 use tautline_proto::wire::rtcp::Announcement;
@@ -142,7 +142,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             opened.latency.set(progress.link_offset);
             show.on_receiving(progress);
         };
-        let again = begun < MOST_ANEW && !sound_files::is_streamed(&flags.output);
+        let again = begun < MAX_ANEW && !sound_files::is_streamed(&flags.output);
         let ran = if by == By::User || !again {
             Ran::Whole(Box::new(engine.run(opened.device, &options, &stop, progress)?))
         } else {
@@ -176,7 +176,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
 }
 
 /// Maximum number of restarts. A peer that can cause more could just as well send the sound.
-const MOST_ANEW: u32 = 8;
+const MAX_ANEW: u32 = 8;
 
 fn anew(laid_out: &StreamFormat, theirs: Option<&Announcement>, proven: bool) -> String {
     let words = |format: &StreamFormat| {
@@ -314,7 +314,7 @@ fn tell_details(
     let promised = promised.map_or(String::new(), |span| format!("{span} promised; "));
     voice.detail(&format!(
         "latency: {promised}packet and device here take {}, of which a block waits {} in the device",
-        least_latency(format.ptime(), device),
+        min_latency(format.ptime(), device),
         device.playback_lead()
     ));
 }
@@ -365,8 +365,8 @@ fn learnt(
         tell_listening(flags);
     }
     let given_up = |came: CameThere| {
-        if came.unopened > 0 {
-            wait.show.unopened(flags.from.iter(), came.unopened);
+        if came.auth_failed > 0 {
+            wait.show.auth_failed(flags.from.iter(), came.auth_failed);
         } else if !came.packets {
             wait.show.still_unheard();
         }

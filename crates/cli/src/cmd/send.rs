@@ -11,7 +11,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::control::requests;
 use tautline_engine::monitor::note::messages::claimed;
-use tautline_engine::plan::address::{Address, MOST_AHEAD, Resolved};
+use tautline_engine::plan::address::{Address, MAX_AHEAD, Resolved};
 use tautline_engine::plan::claim::{ClaimError, ClaimedAddress};
 use tautline_engine::plan::pacing::{self, Paced, PacingMode};
 use tautline_engine::plan::sockets::{LinkOptions, sending_by_ethernet, sending_by_tcp};
@@ -22,7 +22,7 @@ use tautline_io::udp::{DSCP_MEDIA, FragmentPolicy, UdpOptions};
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::redundancy::Redundancy;
-use tautline_proto::stream::{Coding, MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
+use tautline_proto::stream::{Coding, MAX_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
 use tautline_proto::wire::avtp::Encapsulation;
@@ -262,18 +262,18 @@ fn heads(flags: &Send) -> Result<PacketHeads, Failure> {
 /// age at departure.
 fn refuse_untellable(flags: &Send, latency: Span, age: Span) -> Result<(), Failure> {
     let ahead = flags.transit().map_or(latency, |transit| age + transit);
-    if ahead <= MOST_AHEAD || !form_of(flags).presents() {
+    if ahead <= MAX_AHEAD || !form_of(flags).presents() {
         return Ok(());
     }
-    let told = format!("packets of AVTP tell presentations {MOST_AHEAD} ahead at most");
+    let told = format!("packets of AVTP tell presentations {MAX_AHEAD} ahead at most");
     let Some(time) = flags.max_transit_time else {
         return Err(Failure::usage(format!(
-            "--latency {latency} is too long, as {told}; use --latency {MOST_AHEAD} or less"
+            "--latency {latency} is too long, as {told}; use --latency {MAX_AHEAD} or less"
         )));
     };
     let uncertainty = flags.time_uncertainty;
     // In whole milliseconds, if the uncertainty leaves any.
-    let most = MOST_AHEAD - age - uncertainty;
+    let most = MAX_AHEAD - age - uncertainty;
     let mend = match Span::from_millis(most.as_nanos().div_euclid(1_000_000)) {
         most if most > Span::ZERO => format!("use --max-transit-time {most} or less"),
         _ => "use a shorter --time-uncertainty".to_owned(),
@@ -396,7 +396,7 @@ fn sockets(
     // With encryption too, a packet with its redundancy must fit one frame.
     udp.datagram_bytes = heads.datagram_bytes(format).max(udp.datagram_bytes - seal_room);
     udp.fragment = flags.fragment;
-    let allowed = flags.fragment == FragmentPolicy::Allow && bytes <= MOST_DATAGRAM_BYTES;
+    let allowed = flags.fragment == FragmentPolicy::Allow && bytes <= MAX_DATAGRAM_BYTES;
     match too_long(to.iter().filter_map(Resolved::media), bytes, format).next() {
         Some(too_long) if !allowed => {
             let (what, shorter) = (longer(&too_long), too_long.shorter);

@@ -22,7 +22,7 @@ use crate::screen;
 const KEYS: &str = "m: mute or unmute this machine for its callers   q: end";
 
 /// Rows of a terminal that does not report its size.
-const USUAL_ROWS: u16 = 24;
+const DEFAULT_ROWS: u16 = 24;
 /// Rows per call: peer, sent sound, received sound, latency, stages.
 const ROWS_OF_A_CALL: usize = 5;
 /// Rows besides calls: their number, hidden ones, keys, cursor.
@@ -116,8 +116,8 @@ const fn key(byte: u8) -> Option<Pressed<Mute>> {
 
 /// The newest calls with sound, as many as fit the terminal.
 fn lines(server: &Server, callers: u16, muted: bool) -> Vec<String> {
-    let rows = Term::stdout().size_checked().map_or(USUAL_ROWS, |(rows, _)| rows);
-    let rows = usize::from(if rows == 0 { USUAL_ROWS } else { rows });
+    let rows = Term::stdout().size_checked().map_or(DEFAULT_ROWS, |(rows, _)| rows);
+    let rows = usize::from(if rows == 0 { DEFAULT_ROWS } else { rows });
     let most = (rows.saturating_sub(OTHER_ROWS) / ROWS_OF_A_CALL).max(1);
     let mut calls = server.views();
     let (all, address) = (calls.len(), server.address());

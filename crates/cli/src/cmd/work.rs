@@ -11,7 +11,7 @@ use tautline_api::trust::{HostIdentity, TrustStore, host_name, usual_folder};
 use tautline_api::v1::Workshop as _;
 use tautline_host::confinement::Confinement;
 use tautline_host::process::ChildProgram;
-use tautline_host::workshop::{MOST_SHARE, PATIENCE, PluginWorkshop, SILENCE, WorkshopOptions};
+use tautline_host::workshop::{MAX_SHARE, PluginWorkshop, SILENCE, TIMEOUT, WorkshopOptions};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::{Scheduler, spawn};
 use tautline_proto::time::{LocalTime, Span};
@@ -57,9 +57,9 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
         name: host_name(),
         bind: address.ip(),
         scheduler: flags.scheduler,
-        most_streams: flags.max_streams as usize,
-        most_share: MOST_SHARE,
-        patience: PATIENCE,
+        max_streams: flags.max_streams as usize,
+        max_share: MAX_SHARE,
+        timeout: TIMEOUT,
         silence: SILENCE,
         cleartext: flags.cleartext,
         costs: cache_folder().map(|folder| folder.join("costs.json")),

@@ -13,7 +13,7 @@ identity.pem in $TAUT_HOME or $XDG_CONFIG_HOME/tautline (~/.config/tautline),
 readable by its owner only.
 
 For scripts, --report json; curl takes --pinnedpubkey sha256// and the pin:
-  { "schema": 1, "name", "key", "pin" }"#;
+  { "schema": 2, "name", "key", "pin" }"#;
 
 pub(crate) const PAIR: &str = r#"Examples:
   # On one machine, whose address is 10.0.0.2:
@@ -69,4 +69,4 @@ A removed machine cannot open new streams; open plugin streams continue until
 they are closed, calls end within two seconds.
 
 For scripts, --list --report json:
-  { "schema": 1, "trusted": [ { "name", "key", "pin" } ] }"#;
+  { "schema": 2, "trusted": [ { "name", "key", "pin" } ] }"#;

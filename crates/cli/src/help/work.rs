@@ -61,11 +61,11 @@ plugins. Saving a NAME again replaces its plugins. If a worker does not answer,
 the others are listed and saved, and the exit status is 3.
 
 For scripts, --report json:
-  { "schema": 1, "workers": [ { "address", "name", "catalogue": { "version",
+  { "schema": 2, "workers": [ { "address", "name", "catalogue": { "version",
     "worker", "plugins": [ { "id", "file", "label", "unique_id", "name",
     "maker", "copyright", "properties", "ports": [ { "name", "descriptor",
     "hints", "lower", "upper" } ], "hash", "cost": { "fixed_ns",
     "per_frame_ns" } } ] } } ], "skipped": [ { "path", "why" } ] }
 and with --saved:
-  { "schema": 1, "saved": [ { "label", "unique_id", "worker", "address",
+  { "schema": 2, "saved": [ { "label", "unique_id", "worker", "address",
     "name" } ] }"#;

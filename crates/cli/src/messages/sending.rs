@@ -1,4 +1,4 @@
-use tautline_proto::redundancy::MOST_WINDOW;
+use tautline_proto::redundancy::MAX_WINDOW;
 use tautline_proto::send_policy::{NoRepair, SendNote};
 
 pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNote) -> String {
@@ -47,7 +47,7 @@ pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNo
             coding.name()
         ),
         SendNote::ShortReach { reach, wanted } => format!(
-            "packets are repaired within {reach}, the time of {MOST_WINDOW} packets, and not the \
+            "packets are repaired within {reach}, the time of {MAX_WINDOW} packets, and not the \
              {wanted} of --redundancy-budget; a longer ptime has more"
         ),
         SendNote::LessRepair { budget, wanted, latency, enough } => format!(

@@ -34,7 +34,7 @@ fn a_ladder_is_climbed_to_a_host_by_ssh() {
         let report = ended.json();
         assert_eq!(report["hosts"][1]["name"], "receiver (ssh:x)", "{report:#}");
         let row = &report["rows"][0];
-        assert_eq!(row["void"], Value::Null, "{row:#}");
+        assert_eq!(row["invalid"], Value::Null, "{row:#}");
         assert_eq!(row["configured_ns"], 10_000_000, "{row:#}");
         assert!(row["measured"]["count"].as_u64() > Some(0), "{row:#}");
     });
@@ -65,8 +65,9 @@ fn every_experiment_that_tells_one_way_times_makes_rows_void_whose_clocks_are_to
             let call = call.and(far.iter().map(String::as_str));
             let ended = call.finding(folder.path()).run();
             let report = ended.json();
-            let void = report["rows"][0]["void"].as_str().unwrap_or_else(|| panic!("{report:#}"));
-            assert!(void.contains("1ns"), "{line:?}: {void}");
+            let invalid =
+                report["rows"][0]["invalid"].as_str().unwrap_or_else(|| panic!("{report:#}"));
+            assert!(invalid.contains("1ns"), "{line:?}: {invalid}");
         }
         for name in [
             "latency-sweep",
@@ -104,12 +105,12 @@ fn udp_ports_that_somebody_took_meanwhile_are_chosen_anew() {
             format!("{TAUT} lab agent | sed -u '0,/\"ports\":[0-9]*/s//\"ports\":{taken}/'");
         let report = with_ssh(&folder, &script).run().well().json();
         let row = &report["rows"][0];
-        assert_eq!(row["void"], Value::Null, "{report:#}");
+        assert_eq!(row["invalid"], Value::Null, "{report:#}");
         assert!(row["measured"]["count"].as_u64() > Some(0), "{row:#}");
     });
 }
 
-/// It could not begin, and said so in one sentence that holds all of these, and in a void row.
+/// It could not begin, and said so in one sentence that holds all of these, and in an invalid row.
 #[track_caller]
 fn could_not_begin(script: &str, parts: &[&str]) {
     let folder = Folder::new();
@@ -120,8 +121,8 @@ fn could_not_begin(script: &str, parts: &[&str]) {
     let report = ended.json();
     let rows = report["rows"].as_array().unwrap();
     assert_eq!((rows.len(), &rows[0]["name"]), (1, &"ssh:x".into()), "{report:#}");
-    let void = rows[0]["void"].as_str().unwrap();
-    assert!(parts.iter().all(|part| void.contains(part)), "{void}");
+    let invalid = rows[0]["invalid"].as_str().unwrap();
+    assert!(parts.iter().all(|part| invalid.contains(part)), "{invalid}");
 }
 
 #[test]
@@ -161,9 +162,9 @@ fn what_was_measured_before_an_agent_went_is_kept() {
         let report = ended.well().json();
         let rows = report["rows"].as_array().unwrap();
         assert_eq!(rows.len(), 2, "{report:#}");
-        assert_eq!(rows[0]["void"], Value::Null, "{report:#}");
-        let void = rows[1]["void"].as_str().unwrap();
-        assert!(void.contains("(ssh:x)"), "{void}");
+        assert_eq!(rows[0]["invalid"], Value::Null, "{report:#}");
+        let invalid = rows[1]["invalid"].as_str().unwrap();
+        assert!(invalid.contains("(ssh:x)"), "{invalid}");
         snapshot!(report["notes"][0].as_str().unwrap());
     });
 }

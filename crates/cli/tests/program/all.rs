@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::common::program::{PATIENCE, taut, words};
+use crate::common::program::{TIMEOUT, taut, words};
 use crate::common::{Folder, shared};
 use crate::errors::is_refused;
 
@@ -60,7 +60,7 @@ fn ctrl_c_ends_the_one_that_runs_and_the_page_tells_what_was_done() {
         let begun = Instant::now();
         let running = taut(words(line)).in_folder(folder.path()).start().wait_for("taut: stalls:");
         while !has_experiment_that_listens(&running.id()) {
-            assert!(begun.elapsed() < PATIENCE);
+            assert!(begun.elapsed() < TIMEOUT);
             std::thread::yield_now();
         }
         running.signal("-INT");

@@ -13,7 +13,7 @@ use crate::common::{Folder, executable, shared};
 
 /// The program itself, as an agent's script runs it.
 const TAUT: &str = env!("CARGO_BIN_EXE_taut");
-/// Rings that outlast a host that freezes.
+/// Rings that outlast a host that stalls.
 const RUN: &str = "--settle 1s --duration 2s --period 240 --periods 32 --report json";
 
 /// Marks over a cable of 7 ms that no other test has.
@@ -42,7 +42,7 @@ fn error(row: &Value) -> (i64, i64) {
 #[track_caller]
 pub(crate) fn is_measured_by_one_clock(report: &Value, hosts: [&str; 2]) {
     let row = &report["rows"][0];
-    assert_eq!(row["void"], Value::Null, "{report:#}");
+    assert_eq!(row["invalid"], Value::Null, "{report:#}");
     assert_eq!(row["clock_source"], "host", "{report:#}");
     let names = [0, 1].map(|host| report["hosts"][host]["name"].as_str());
     assert_eq!(names, hosts.map(Some), "{report:#}");
@@ -68,13 +68,13 @@ fn between_two_networks_of_one_machine_a_cable_is_measured_to_within_what_is_sai
     });
 }
 
-/// A void row that holds this, in a report that is given all the same.
+/// A invalid row that holds this, in a report that is given all the same.
 #[track_caller]
 pub(crate) fn is_void(ended: &Ended, part: &str) {
     assert_eq!(ended.status, Some(1), "{ended:#?}");
     let report = ended.json();
-    let void = report["rows"][0]["void"].as_str().unwrap_or_else(|| panic!("{report:#}"));
-    assert!(void.contains(part), "{void}");
+    let invalid = report["rows"][0]["invalid"].as_str().unwrap_or_else(|| panic!("{report:#}"));
+    assert!(invalid.contains(part), "{invalid}");
 }
 
 #[test]
@@ -174,7 +174,7 @@ mod exclusive {
                 let run = format!("{place} --max-uncertainty 1s");
                 let report = by_ssh("joined", &run, &folder, &script).run().well().json();
                 let row = &report["rows"][0];
-                assert_eq!(row["void"], Value::Null, "{report:#}");
+                assert_eq!(row["invalid"], Value::Null, "{report:#}");
                 assert_eq!(row["clock_source"], "agents", "{report:#}");
                 assert!(row["round_trip_ns"].as_i64() > Some(0), "{report:#}");
                 let (error, unsure) = error(row);
@@ -186,8 +186,8 @@ mod exclusive {
             let run = "--with ssh:x --max-uncertainty 1ns";
             let ended = by_ssh("joined", run, &folder, &script).run();
             assert_eq!(ended.status, Some(1), "{ended:#?}");
-            let void = ended.json()["rows"][0]["void"].clone();
-            assert!(void.as_str().unwrap().contains("1ns"), "{void}");
+            let invalid = ended.json()["rows"][0]["invalid"].clone();
+            assert!(invalid.as_str().unwrap().contains("1ns"), "{invalid}");
         });
     }
 }

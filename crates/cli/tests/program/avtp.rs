@@ -93,7 +93,7 @@ fn of_a_talker_that_tells_nothing_but_presentations_no_more_is_told_than_that() 
         let report = ended.report();
         let told = format!("{:#}", report.0);
         assert!(report.count("packets_received") > 1000, "{told}");
-        for unknown in ["configured_ns", "by", "advised_ns", "measured/p50_ns"] {
+        for unknown in ["configured_ns", "method", "recommended_ns", "measured/p50_ns"] {
             let unknown = format!("/latency/{unknown}");
             assert!(report.stream(&unknown).is_null(), "{unknown}: {told}");
         }
@@ -106,7 +106,7 @@ fn of_a_talker_that_tells_nothing_but_presentations_no_more_is_told_than_that() 
         // Of 60 ms the talker takes its own period and the packet, and the way nothing.
         let lead = report.nanos("/latency/presented/lead/p50_ns");
         assert!((20_000_000..60_000_000).contains(&lead), "{told}");
-        let off = report.nanos("/latency/presented/off/p50_ns");
+        let off = report.nanos("/latency/presented/error/p50_ns");
         assert!(off.abs() < 1_000_000, "{told}");
     });
 }
@@ -166,7 +166,7 @@ fn strange() -> [(Vec<u8>, &'static str); 10] {
         (but(&|b| b.truncate(20)), "truncated"),
         (but(&|b| b[0] = 4), "subtype"),
         (but(&|b| b[1] |= 0x20), "version"),
-        (but(&|b| b[1] &= 0x7F), "unnamed"),
+        (but(&|b| b[1] &= 0x7F), "unidentified"),
         // Another's, with times that are four seconds away.
         (but(&|b| (b[11], b[12]) = (9, 0xEE)), "other-stream"),
         (but(&|b| b[1] &= 0xFE), "untimed"),

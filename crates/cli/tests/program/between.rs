@@ -74,8 +74,8 @@ fn frames_that_one_tap_lacks_and_windows_without_a_delay_are_rows_of_their_own()
     let row =
         |name: &str| report["rows"].as_array().unwrap().iter().find(|row| row["name"] == name);
     let silent = row("first silent").unwrap_or_else(|| panic!("{report:#}"));
-    snapshot!(silent["void"].as_str().unwrap());
-    assert_eq!(silent["void_windows"], 2, "{report:#}");
+    snapshot!(silent["invalid"].as_str().unwrap());
+    assert_eq!(silent["invalid_windows"], 2, "{report:#}");
     let step = row("step 1").unwrap_or_else(|| panic!("{report:#}"));
     assert!((step["by_frames"].as_f64().unwrap() + 5.0).abs() < 0.01, "{report:#}");
     assert_eq!(step["because"], "frames dropped", "{report:#}");

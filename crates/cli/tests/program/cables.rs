@@ -73,7 +73,7 @@ mod exclusive {
     #[test]
     fn a_sender_and_a_receiver_on_two_cables_are_measured_by_a_third_process() {
         timed(|| {
-            // Six cards in three processes: their rings outlast a host that freezes, and marks are none the
+            // Six cards in three processes: their rings outlast a host that stalls, and marks are none the
             // less exact.
             let (into, out, address) = (cable("in"), cable("out"), loopback());
             let line = format!("recv --from {address} --output {out} --report json");
@@ -90,7 +90,7 @@ mod exclusive {
                 let row = &measured.0["rows"][0];
                 assert_eq!(row["marks_missed"], 0, "{row:#}");
                 // The very samples came out: a gain within a hundredth of a decibel, and no less likeness.
-                assert!(row["least_confidence"].as_f64().unwrap() > 0.9999, "{row:#}");
+                assert!(row["min_confidence"].as_f64().unwrap() > 0.9999, "{row:#}");
             });
         });
     }

@@ -61,7 +61,7 @@ fn a_report_in_json_is_all_that_an_end_that_is_called_prints() {
     let serve = serve.wait_for(said::AWAITS_CALLS);
     serve.signal("-TERM");
     let report: Value = serde_json::from_str(&serve.end().well().out).expect("a report alone");
-    assert_eq!((&report["role"], &report["schema"]), (&"serve".into(), &1.into()));
+    assert_eq!((&report["role"], &report["schema"]), (&"serve".into(), &2.into()));
 }
 
 #[test]

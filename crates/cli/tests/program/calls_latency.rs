@@ -54,7 +54,7 @@ fn greatest(folder: &Folder, report: &str) -> i64 {
     let report = std::fs::read_to_string(folder.file(report)).unwrap();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     let auto = &report["directions"][0]["streams"][0]["latency"]["auto"];
-    let greatest = auto["greatest_ns"].as_i64();
+    let greatest = auto["max_ns"].as_i64();
     let nanos = greatest.unwrap_or_else(|| panic!("no greatest latency in {report:#}"));
     (nanos + 999_999) / 1_000_000
 }

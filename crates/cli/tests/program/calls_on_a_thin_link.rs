@@ -16,7 +16,7 @@ use crate::common::{Folder, grows, until};
 const RATE: u64 = 200_000;
 const QUEUE: usize = 16_000;
 const DELAY: Span = Span::from_millis(20);
-/// Rings that outlast a host that freezes for a tenth of a second.
+/// Rings that outlast a host that stalls for a tenth of a second.
 const RINGS: &str = "--period 240 --periods 32 --no-stall-monitor --report none";
 
 /// Each 20 ms has a pitch that the next 59 do not have: nothing that conceals them invents it.
@@ -37,7 +37,7 @@ const DISTURBED: Span = Span::from_secs(2);
 /// What is heard left its microphone so long before at most: 250 ms of latency and the path.
 const UNDER_WAY: Span = Span::from_millis(300);
 /// Sound that outlasts the slowest host.
-const MOST_SECONDS: usize = 100;
+const MAX_SECONDS: usize = 100;
 
 fn pitched(seconds: usize) -> Sound {
     let mut phase = 0.0_f64;
@@ -113,7 +113,7 @@ impl ThinCall {
         let key = id.split_whitespace().last().unwrap().to_owned();
         let trust = taut(words("trust studio")).and([key]).with("TAUT_HOME", home.path());
         trust.run().well();
-        pitched(MOST_SECONDS).write(&folder.file("sent.wav"));
+        pitched(MAX_SECONDS).write(&folder.file("sent.wav"));
         let end = |line: &str, network| {
             let call = taut(words(line)).and(words(RINGS)).within(network);
             call.with("TAUT_HOME", home.path()).in_folder(folder.path())

@@ -78,7 +78,7 @@ const CYCLE: usize = 2_400;
 /// A path by which nothing comes is left after this.
 const LEFT_AFTER: Duration = Duration::from_secs(1);
 /// What the gap may last beside that. The latency, 400 ms, and half of it more: it is made of a beat of 20 ms and a
-/// connection through one router, so that a host that freezes for 36 ms now and then breaks it nowhere near.
+/// connection through one router, so that a host that stalls for 36 ms now and then breaks it nowhere near.
 const MOVED_WITHIN: Duration = Duration::from_millis(600);
 /// Of sound by TCP alone, in frames.
 const BY_TCP: usize = 2 * 48_000;

@@ -26,7 +26,7 @@ fn both(report: &Value) -> [&Value; 2] {
     let rows = report["rows"].as_array().unwrap();
     let [here, there] = &rows[..] else { panic!("{report:#}") };
     for row in [here, there] {
-        assert_eq!(row["void"], Value::Null, "{report:#}");
+        assert_eq!(row["invalid"], Value::Null, "{report:#}");
         assert_eq!(row["configured_ns"], 10_000_000, "{row:#}");
     }
     [here, there]
@@ -38,7 +38,7 @@ fn is_whole(there: &Value, workers: u64) {
     let due = there["missed"]["due"].as_u64().unwrap();
     let [during, after] =
         ["missed_in_freeze", "missed_after_freeze"].map(|freezes| there[freezes].as_u64().unwrap());
-    // 80 periods are held. Of these, the host's freezes take those that the row counts.
+    // 80 periods are held. Of these, the host's stalls take those that the row counts.
     assert_eq!(due + during + after, 80 * workers, "{there:#}");
     // How much it comes to is the machine's matter, which others use too: what is told of it has to agree.
     let usable = there["measured"]["mean_ns"].as_i64().unwrap();
@@ -123,8 +123,8 @@ fn a_run_whose_rows_of_workers_are_all_void_has_failed_whatever_the_plugin_here_
     let ended = capacity("--local --workers 1 --plugins").and([folder.path()]).run();
     let report = ended.json();
     let [here, there] = &report["rows"].as_array().unwrap()[..] else { panic!("{report:#}") };
-    assert_eq!(here["void"], Value::Null, "{report:#}");
-    let why = there["void"].as_str().unwrap();
+    assert_eq!(here["invalid"], Value::Null, "{report:#}");
+    let why = there["invalid"].as_str().unwrap();
     assert!(why.contains("waste_time"), "{why}");
     assert_eq!(ended.status, Some(1), "{ended:#?}");
     assert_eq!(ended.said.last().unwrap(), &format!("taut: {why}"), "{ended:#?}");
@@ -156,7 +156,7 @@ fn seven_workers_for(minutes: u64, flags: &str) -> Option<Value> {
     let lasts = Duration::from_secs(4 * 60 * minutes);
     let report = in_networks(taut(words(&format!("lab capacity {line}"))).lasting(lasts))?;
     let there = report["rows"][1].clone();
-    assert_eq!(there["void"], Value::Null, "{report:#}");
+    assert_eq!(there["invalid"], Value::Null, "{report:#}");
     Some(there)
 }
 
@@ -232,7 +232,7 @@ mod exclusive {
                 taut(words(&format!("lab capacity --virtual-work {whole} --jack --workers 0")));
             let report = call.run().report().0;
             let [row] = &report["rows"].as_array().unwrap()[..] else { panic!("{report:#}") };
-            assert_eq!(row["void"], Value::Null, "{report:#}");
+            assert_eq!(row["invalid"], Value::Null, "{report:#}");
             // Ten milliseconds of ten, in twenty periods: JACK 2 tells one in three, as it waits for a period after each.
             let of = |key: &str| row[key].as_u64().unwrap_or_else(|| panic!("{key}: {row:#}"));
             assert_eq!(of("too_much_ns"), 10_000_000, "{row:#}");

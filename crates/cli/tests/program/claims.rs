@@ -91,7 +91,7 @@ fn a_stream_whose_address_is_lost_to_another_talker_goes_to_another_address() {
         assert!(address.ends_with(&written(second)), "{address}");
         assert_eq!(report.count("send_errors"), 0, "{:#}", report.0);
         // What was let go while it had no address, two seconds of a thousand packets each, has no line and does not
-        // count; of the last period a host that freezes may leave some unwritten.
+        // count; of the last period a host that stalls may leave some unwritten.
         let ledger = std::fs::read_to_string(folder.file("sent.csv")).unwrap();
         let due = |line: &str| line.split(',').nth(4)?.parse::<i64>().ok();
         let dues: Vec<i64> = ledger.lines().filter_map(due).collect();

@@ -63,7 +63,7 @@ fn is_followed(report: &Report, received: u64, lost: u64) {
     assert!((rate - TOLD).abs() < 0.2, "{told}");
     assert!(unsure.unwrap() < 2.0, "{told}");
     // It fell silent before the stream did.
-    assert!(clock["held_since_ns"].is_i64(), "{told}");
+    assert!(clock["holdover_since_ns"].is_i64(), "{told}");
     assert_eq!(noted(report, said::CLOCK_SILENT), 1, "{told}");
     assert_eq!(noted(report, said::CLOCK_UNHEARD), 0, "{told}");
     // The stream's own packets say that its card runs otherwise, which is not what it is played by.

@@ -7,7 +7,7 @@ use crate::common::host::timed;
 use crate::common::program::{Running, taut, words};
 use crate::common::{Folder, shared, until};
 
-/// Rings and a latency that outlast a host that freezes.
+/// Rings and a latency that outlast a host that stalls.
 const PATIENT: &str = "--period 240 --periods 32 --latency 400ms";
 
 /// Starts a demo in a folder.
@@ -30,8 +30,8 @@ fn a_demo_spaces_its_packets_as_a_sender_does_that_is_asked_for_nothing() {
         let report = std::fs::read(folder.file("sender.json")).unwrap();
         let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
         let pacing = &report["streams"][0]["pacing"];
-        assert_eq!(pacing["rung"], rung, "{period}: {pacing:#}");
-        assert!(pacing["why"].is_string(), "{period}: {pacing:#}");
+        assert_eq!(pacing["mode"], rung, "{period}: {pacing:#}");
+        assert!(pacing["reason"].is_string(), "{period}: {pacing:#}");
     }
 }
 

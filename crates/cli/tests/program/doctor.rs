@@ -18,7 +18,7 @@ impl Findings {
     fn of(call: &Call) -> Self {
         let Ended { status, out, said } = call.run();
         let value: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {out}"));
-        let spoils = value["counts"]["spoils"].as_u64().unwrap();
+        let spoils = value["counts"]["failure"].as_u64().unwrap();
         assert_eq!(status, Some(i32::from(spoils > 0)), "{value:#}");
         assert_eq!(said.len(), usize::from(spoils > 0), "{said:#?}");
         Self(value)
@@ -41,7 +41,7 @@ impl Findings {
 
     #[track_caller]
     fn mend(&self, check: &str) -> &str {
-        self.of_check(check)["mend"].as_str().unwrap()
+        self.of_check(check)["fix"].as_str().unwrap()
     }
 }
 
@@ -63,7 +63,7 @@ fn each_finding_is_a_line_and_the_last_line_counts_them() {
         let text = taut(words("doctor")).run().out;
         let lines: Vec<_> = text.lines().collect();
         let (last, lines) = lines.split_last().unwrap();
-        let marks = ["ok", "warns", "SPOILS", "?"];
+        let marks = ["ok", "warning", "FAILURE", "?"];
         let mut counts = [0; 4];
         let mut checks = Vec::new();
         for line in lines {
@@ -74,10 +74,10 @@ fn each_finding_is_a_line_and_the_last_line_counts_them() {
         }
         let [ok, warn, spoil, unknown] = counts;
         let counted =
-            format!("at 5ms: {ok} ok, {warn} warn, {spoil} spoil, {unknown} not to be seen");
+            format!("at 5ms: {ok} ok, {warn} warnings, {spoil} failures, {unknown} unknown");
         assert_eq!(*last, counted, "{text}");
         let findings = Findings::of(&doctor(""));
-        for verdict in ["fine", "warns", "spoils", "unknown"] {
+        for verdict in ["ok", "warning", "failure", "unknown"] {
             let found =
                 findings.all().iter().filter(|finding| finding["verdict"] == verdict).count();
             assert_eq!(findings.0["counts"][verdict], found, "{:#}", findings.0);
@@ -94,13 +94,13 @@ fn who_may_nothing_is_told_what_spoils_and_how_to_be_granted_it() {
     shared(|| {
         let Some(tight) = unprivileged("") else { return };
         let findings = Findings::of(&tight);
-        assert_eq!(findings.verdict("real-time"), "spoils");
+        assert_eq!(findings.verdict("real-time"), "failure");
         assert!(findings.mend("real-time").contains("/etc/security/limits.d/"));
-        assert_eq!(findings.verdict("locked-memory"), "warns");
+        assert_eq!(findings.verdict("locked-memory"), "warning");
         assert_eq!(findings.verdict("firewall"), "unknown");
-        assert_eq!(findings.of_check("firewall")["look"], "sudo nft list ruleset");
+        assert_eq!(findings.of_check("firewall")["details"], "sudo nft list ruleset");
         let Some(patient) = unprivileged("--latency 100ms") else { return };
-        assert_eq!(Findings::of(&patient).verdict("real-time"), "warns");
+        assert_eq!(Findings::of(&patient).verdict("real-time"), "warning");
     });
 }
 
@@ -131,7 +131,7 @@ fn is_found_and_mended(wrong: &str, check: &str, verdict: &str, options: &str) {
         assert_eq!(found.verdict(check), verdict, "{:#}", found.of_check(check));
         if made(place, found.mend(check)) {
             let found = look();
-            assert_eq!(found.verdict(check), "fine", "{:#}", found.of_check(check));
+            assert_eq!(found.verdict(check), "ok", "{:#}", found.of_check(check));
         }
     });
 }
@@ -141,11 +141,11 @@ fn what_spoils_sound_on_a_network_is_found_and_mended() {
     let firewall = "nft add table inet mine && nft 'add chain inet mine input { type filter hook input \
                     priority 0; policy drop; }'";
     for (wrong, check, verdict, options) in [
-        ("tc qdisc add dev IFACE root pfifo", "qdisc", "warns", ""),
-        ("true", "mtu", "warns", "--channels 16"),
-        ("true", "multicast-route", "warns", ""),
-        ("echo 2 > /proc/sys/net/ipv4/conf/IFACE/force_igmp_version", "igmp", "warns", ""),
-        (firewall, "firewall", "spoils", ""),
+        ("tc qdisc add dev IFACE root pfifo", "qdisc", "warning", ""),
+        ("true", "mtu", "warning", "--channels 16"),
+        ("true", "multicast-route", "warning", ""),
+        ("echo 2 > /proc/sys/net/ipv4/conf/IFACE/force_igmp_version", "igmp", "warning", ""),
+        (firewall, "firewall", "failure", ""),
     ] {
         is_found_and_mended(wrong, check, verdict, options);
     }
@@ -159,11 +159,11 @@ fn a_second_network_that_is_dropped_by_its_way_back_is_found_and_mended() {
         let strict = format!("echo 1 > /proc/sys/net/ipv4/conf/{}/rp_filter", second.interface);
         assert!(made(&second, &strict));
         let found = Findings::of(&doctor("").within(&second));
-        assert_eq!(found.verdict("reverse-path"), "warns");
-        let what = found.of_check("reverse-path")["what"].as_str().unwrap();
+        assert_eq!(found.verdict("reverse-path"), "warning");
+        let what = found.of_check("reverse-path")["message"].as_str().unwrap();
         assert!(what.starts_with(&format!("{} drops ", second.interface)), "{what}");
         assert!(made(&second, found.mend("reverse-path")));
-        assert_eq!(Findings::of(&doctor("").within(&second)).verdict("reverse-path"), "fine");
+        assert_eq!(Findings::of(&doctor("").within(&second)).verdict("reverse-path"), "ok");
     });
 }
 
@@ -176,8 +176,8 @@ fn without_a_network_the_doctor_says_how_to_look() {
         let down = format!("ip link set {} down", cable.left.interface);
         assert!(made(&cable.left, &down));
         let found = Findings::of(&doctor("").within(&cable.left));
-        assert_eq!(found.verdict("network"), "warns");
-        assert_eq!(found.of_check("network")["look"], "ip -brief link");
+        assert_eq!(found.verdict("network"), "warning");
+        assert_eq!(found.of_check("network")["details"], "ip -brief link");
     });
 }
 
@@ -206,13 +206,13 @@ fn a_quantum_that_leaves_no_time_is_found_and_mended() {
             Findings::of(&desktop.taut(&line))
         };
         // 4096 frames at 48 kHz are 85.3 ms, and two ends take two of them.
-        assert_eq!(look("200ms").verdict("pipewire"), "fine");
-        assert_eq!(look("120ms").verdict("pipewire"), "warns");
+        assert_eq!(look("200ms").verdict("pipewire"), "ok");
+        assert_eq!(look("120ms").verdict("pipewire"), "warning");
         let found = look("5ms");
-        assert_eq!(found.verdict("pipewire"), "spoils");
+        assert_eq!(found.verdict("pipewire"), "failure");
         let (program, line) = found.mend("pipewire").split_once(' ').unwrap();
         desktop.call(program, line).run().well();
-        assert_eq!(look("5ms").verdict("pipewire"), "fine");
+        assert_eq!(look("5ms").verdict("pipewire"), "ok");
         let listed = desktop.taut("devices").run().well().out;
         assert!(listed.starts_with("PipeWire\n  pipewire:NAME\n"), "{listed}");
     });
@@ -230,7 +230,7 @@ fn every_device_is_listed_with_a_name_that_is_taken() {
         .unwrap()
         .iter()
         .map(|device| {
-            assert!(!device["ways"].as_array().unwrap().is_empty(), "{device:#}");
+            assert!(!device["directions"].as_array().unwrap().is_empty(), "{device:#}");
             device["name"].as_str().unwrap()
         })
         .collect();

@@ -68,7 +68,7 @@ fn longest_xrun(report: &Report) -> (i64, i64) {
     let xruns = report.0["streams"][0]["xruns"].as_array().unwrap().iter();
     let each = xruns.map(|xrun| {
         let at = nanos(&xrun["at_ns"]);
-        (at - nanos(&xrun["since_ns"]), at - nanos(&report.0["began_ns"]))
+        (at - nanos(&xrun["last_wakeup_ns"]), at - nanos(&report.0["started_ns"]))
     });
     let (length, at) = each.max().unwrap_or_else(|| panic!("no xrun in {:#}", report.0));
     (length / 1_000_000, at / 1_000_000)
@@ -100,7 +100,7 @@ mod exclusive {
             // had room for came late, or was here and found its device silent; the rest was discarded.
             report.adds_up();
             let missed: u64 =
-                ["late", "lost", "unheard"].map(|name| report.count(name)).iter().sum();
+                ["late", "lost", "underrun_discarded"].map(|name| report.count(name)).iter().sum();
             assert!((4_500..=5_500).contains(&missed), "{missed} missed: {:#}", report.0);
             for cause in ["late_sender", "late_network", "lost"] {
                 assert_eq!(report.cause(cause), 0, "{cause} in {:#}", report.0);

@@ -121,7 +121,7 @@ fn a_report_file_whose_name_ends_in_html_is_the_page_that_is_printed() {
 fn two_reports_are_compared_and_what_is_worse_fails() {
     let folder = Folder::new();
     let write = |name: &str, rows: Value| {
-        let report = json!({"schema": 1, "experiment": "delay", "rows": rows});
+        let report = json!({"schema": 2, "experiment": "delay", "rows": rows});
         std::fs::write(folder.file(name), report.to_string()).unwrap();
     };
     let row = |name: &str, median: u32| {
@@ -162,7 +162,7 @@ fn reports_of_different_commands_are_not_compared() {
         let stream = json!({"address": "rtp://127.0.0.1:5004", "counters": {
             "packets_sent": 900, "packets_received": 900,
         }});
-        let report = json!({"schema": 1, "role": role, "streams": [stream]});
+        let report = json!({"schema": 2, "role": role, "streams": [stream]});
         std::fs::write(folder.file(&format!("{role}.json")), report.to_string()).unwrap();
     };
     ["recv", "send", "serve", "call"].into_iter().for_each(write);

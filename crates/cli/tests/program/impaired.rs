@@ -6,7 +6,7 @@ use crate::common::program::{taut, words};
 use crate::common::{Folder, free_udp_ports, shared};
 use crate::errors::is_refused;
 
-/// Rings that outlast a host that freezes for tens of milliseconds: of what is lost, nothing is the
+/// Rings that outlast a host that stalls for tens of milliseconds: of what is lost, nothing is the
 /// host's doing.
 const PATIENT: &str = "--period 240 --periods 32 --no-stall-monitor";
 const SEND: &str = "--input tone:997 --duration 3s --latency 400ms --period 240 --periods 32";

@@ -10,7 +10,7 @@ use crate::common::{Folder, PATIENT, free_udp_ports, loopback};
 /// When the stream was heard, by this host's clock and whatever the receiver believes of the
 /// sender's: half of the packets came no later than this after some instant that both share.
 fn heard(report: &Report) -> i64 {
-    assert_eq!(report.stream("/latency/measured_from"), "sound", "{:#}", report.0);
+    assert_eq!(report.stream("/latency/method"), "sound", "{:#}", report.0);
     // The latency counts from the capture as the receiver reads the sender's clock; that is taken
     // back. Both run on one clock here, so it does not drift.
     report.nanos("/latency/measured/p50_ns") - report.nanos("/clock/offset_ns")

@@ -73,7 +73,7 @@ fn measured(server: &Server, latency: &str, ptime: &str) -> Measured {
 }
 
 /// Measures a way of so many frames, until it is right or cannot be: an end may be out of place for up
-/// to 0.4 s after a cycle that the server let out (docs/guide/latency.md), so a few of those spoil a median:
+/// to 0.4 s after a cycle that the server let out (docs/internals/latency-figures.md), so a few of those spoil a median:
 /// that of three or five measurements is to be right then. A way that is always off stays off.
 fn measured_as(configured: f64, measure: impl Fn() -> Measured) -> Vec<Measured> {
     // 0.1 ms.

@@ -71,7 +71,7 @@ impl KnownDelay {
             Between::Stream { relay_us, jitter_us } => self.by_stream(relay_us, jitter_us),
         };
         let row = &report["rows"][0];
-        assert_eq!(row["void"], Value::Null, "{self:?}: {report:#}");
+        assert_eq!(row["invalid"], Value::Null, "{self:?}: {report:#}");
         let nanos = |value: &Value| value.as_i64().unwrap_or_else(|| panic!("{self:?}: {row:#}"));
         let known = known + self.cable_ns;
         (nanos(&row["measured"]["p50_ns"]) - known, nanos(&row["uncertainty_95_ns"]))

@@ -18,7 +18,7 @@ fn rows(line: &str) -> Vec<Value> {
 
 /// The names of those that say something.
 fn named(rows: &[Value]) -> Vec<&str> {
-    let says = rows.iter().filter(|row| row["void"].is_null());
+    let says = rows.iter().filter(|row| row["invalid"].is_null());
     says.map(|row| row["name"].as_str().unwrap()).collect()
 }
 
@@ -30,7 +30,7 @@ fn every_core_is_looked_at_as_often_as_was_asked_and_one_that_is_not_there_is_vo
         snapshot!(named(&rows).join("\n"));
         assert_eq!(rows[0]["measured"]["count"], 200);
         assert!(rows[0]["cost_percent"].as_f64().unwrap() > 0.0);
-        let why = rows[2]["void"].as_str().unwrap();
+        let why = rows[2]["invalid"].as_str().unwrap();
         assert!(why.contains("core 9999") && why.contains("taskset"), "{why}");
     });
 }
@@ -58,7 +58,7 @@ fn packets_are_read_by_both_ways_and_the_direct_links_stages_add_up() {
         let stages = direct["stages"].as_array().unwrap();
         let sum = stages.iter().map(|stage| mean(&stage["summary"])).sum::<i64>();
         assert!((sum - mean(&direct["measured"])).abs() <= 3, "{direct:#?}");
-        assert!(rows[1]["void"].as_str().unwrap().contains("--cpus 0,1"), "{rows:#?}");
+        assert!(rows[1]["invalid"].as_str().unwrap().contains("--cpus 0,1"), "{rows:#?}");
     });
 }
 
@@ -154,7 +154,7 @@ fn what_the_machine_does_is_read_at_every_interval_and_a_process_that_is_not_the
     let series = rows[0]["meanwhile"].as_array().unwrap();
     let user = series.iter().find(|series| series["key"] == "user_percent").unwrap();
     assert!(!user["values"].as_array().unwrap().is_empty(), "{user:#?}");
-    assert!(rows[2]["void"].as_str().unwrap().contains("pgrep"), "{rows:#?}");
+    assert!(rows[2]["invalid"].as_str().unwrap().contains("pgrep"), "{rows:#?}");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn beside_a_rung_that_sleeps_stands_a_bare_loop_of_which_every_packet_arrives() 
 /// Of both, what arrives is what was sent, and the ratios are those of their figures.
 fn stands_beside(Cable { left, right }: &Cable, by: &str) {
     let line = format!("lab interval --rungs --pacing sleep --with netns:{} {by}", right.name);
-    // Buffers that outlast a host that freezes.
+    // Buffers that outlast a host that stalls.
     let patient = "--ptime 1ms --period 3840 --latency 400ms --duration 2s --report json";
     let call = taut(words(&line)).and(words(patient));
     let rows = call.within(left).run().report().0["rows"].as_array().unwrap().clone();
@@ -224,7 +224,10 @@ fn rungs_of_which_none_is_to_be_had_are_a_failed_run() {
     assert_eq!(ended.status, Some(1), "{ended:#?}");
     let report = ended.json();
     let rows = report["rows"].as_array().unwrap();
-    assert!(rows.iter().any(|row| row["name"] == "etf" && row["void"].is_string()), "{report:#}");
+    assert!(
+        rows.iter().any(|row| row["name"] == "etf" && row["invalid"].is_string()),
+        "{report:#}"
+    );
     assert!(ended.said.last().is_some_and(|line| line.contains("etf")), "{ended:#?}");
 }
 
@@ -321,7 +324,7 @@ fn a_load_goes_on_beyond_one_stream_though_streams_hide_each_other_in_the_mix() 
         let ended = taut(words(line)).run();
         let report = ended.well().json();
         let rows = report["rows"].as_array().unwrap();
-        let told: Vec<_> = rows.iter().map(|row| (row["name"].as_str(), &row["void"])).collect();
+        let told: Vec<_> = rows.iter().map(|row| (row["name"].as_str(), &row["invalid"])).collect();
         let names = ["1 stream", "2 streams", "4 streams", "4 streams, held"];
         assert_eq!(told, names.map(|name| (Some(name), &Value::Null)), "{report:#}");
         for (row, streams) in rows.iter().zip([1, 2, 4, 4]) {

@@ -83,6 +83,7 @@ mod strangers;
 mod taps;
 mod top;
 mod trust;
+mod tutorials;
 mod verdicts;
 mod voice;
 mod work_told;

@@ -69,7 +69,7 @@ fn buffers_that_no_call_has_are_void_rows_with_the_reason_and_rows_that_are_none
     let rows = rows(&ended);
     assert_eq!(rows.len(), 2, "UDP and TCP: {rows:#?}");
     for row in &rows {
-        snapshot!("void", row["void"].as_str().unwrap());
+        snapshot!("invalid", row["invalid"].as_str().unwrap());
     }
     let refused = run(&folder, "nothing", "");
     assert_eq!(refused.status, Some(2), "{refused:#?}");
@@ -89,7 +89,7 @@ fn a_bulk_flow_is_measured_alone_and_beside_a_call_by_each_transport() {
         "{names:?}"
     );
     for row in &rows {
-        assert!(row["void"].is_null(), "{row:#}");
+        assert!(row["invalid"].is_null(), "{row:#}");
         // Within this host, whose calls are a hundredth of that.
         let carried = row["bulk_mbit_per_s"].as_f64().unwrap_or_default();
         assert!(carried > 100.0, "{row:#}");

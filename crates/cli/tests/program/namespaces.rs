@@ -97,7 +97,7 @@ fn takes_as_long_as_asked_for(latency: &str, period: u32) {
         let Some(cable) = Cable::lay() else { return };
         let folder = Folder::new();
         let report = measure(&cable, &folder, latency, period);
-        assert_eq!(report.stream("/latency/measured_from"), "sound", "{:#}", report.0);
+        assert_eq!(report.stream("/latency/method"), "sound", "{:#}", report.0);
         assert_eq!(report.stream("/latency/basis"), "clock");
         let [configured, measured, uncertainty] =
             ["configured_ns", "measured/p50_ns", "uncertainty_ns"]

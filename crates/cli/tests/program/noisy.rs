@@ -21,7 +21,7 @@ fn row<'a>(report: &'a Value, name: &str) -> &'a Value {
     let mut rows = report["rows"].as_array().unwrap().iter();
     let found = rows.find(|row| row["name"] == name);
     let row = found.unwrap_or_else(|| panic!("no {name} in {report:#}"));
-    assert_eq!(row["void"], Value::Null, "{row:#}");
+    assert_eq!(row["invalid"], Value::Null, "{row:#}");
     row
 }
 
@@ -163,8 +163,8 @@ fn a_receiver_that_shares_half_a_processor_says_how_much_of_it_it_got() {
         let ended = taut(words(line)).run();
         let report = ended.json();
         let row = &report["rows"][0];
-        // What cannot be limited here is a void row with a sentence, and any other void row a failure.
-        if let Some(why) = row["void"].as_str().filter(|why| why.contains("control group")) {
+        // What cannot be limited here is an invalid row with a sentence, and any other invalid row a failure.
+        if let Some(why) = row["invalid"].as_str().filter(|why| why.contains("control group")) {
             return skipped(Lack::told_by(why), why);
         }
         let row = self::row(&report, "50 %, shared, other");
@@ -182,11 +182,11 @@ fn a_receiver_in_a_namespace_is_limited_too() {
         let line = "lab limits --only 100% --scheduler other --duration 500ms";
         let report = between(&cable, line).run().json();
         let row = &report["rows"][0];
-        // A machine without control groups at all gives a void row, as in the test above.
-        match row["void"].as_str().filter(|why| why.contains("no control groups")) {
+        // A machine without control groups at all gives an invalid row, as in the test above.
+        match row["invalid"].as_str().filter(|why| why.contains("no control groups")) {
             Some(why) if !control_groups_are_mounted() => skipped(Lack::told_by(why), why),
             _ => {
-                assert!(row["void"].is_null(), "{report:#}");
+                assert!(row["invalid"].is_null(), "{report:#}");
                 assert!(figure(row, "group_cpu_percent") > 0.0, "{row:#}");
             }
         }
@@ -209,7 +209,7 @@ fn what_measuring_costs_is_told_and_what_the_witness_costs_apart() {
             ["nothing measured", "1 of 64", "every packet", "every packet, and the witness"];
         assert_eq!(names, kinds);
         for row in rows {
-            assert_eq!(row["void"], Value::Null, "{report:#}");
+            assert_eq!(row["invalid"], Value::Null, "{report:#}");
             assert!(row["measured"]["mean_ns"].as_i64() > Some(0), "{report:#}");
             assert!(row["added_ns"].is_i64(), "{report:#}");
         }

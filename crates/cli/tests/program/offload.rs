@@ -67,8 +67,8 @@ impl TestWorker {
         WorkerClient::new(&address, None)
     }
 
-    pub(crate) fn open(&self, plugin: &str, rate: u32, most_frames: u32) -> WorkOpened {
-        self.client().open(&StreamRequest::of(plugin, rate, most_frames)).unwrap()
+    pub(crate) fn open(&self, plugin: &str, rate: u32, max_frames: u32) -> WorkOpened {
+        self.client().open(&StreamRequest::of(plugin, rate, max_frames)).unwrap()
     }
 }
 

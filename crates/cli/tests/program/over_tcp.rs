@@ -148,8 +148,8 @@ fn sealed_sound_over_tcp_comes_bit_for_bit_and_can_be_read_by_nobody_else() {
             let sent = noise(FileCoding::L16, &folder);
             let (report, wire) = sealed((FileCoding::L16, profile), &[usize::MAX], &folder);
             report.missed_nothing();
-            assert_eq!(report.stream("/sealed"), profile);
-            assert_eq!(report.count("unopened"), 0, "{:#}", report.0);
+            assert_eq!(report.stream("/encryption"), profile);
+            assert_eq!(report.count("auth_failed"), 0, "{:#}", report.0);
             Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
             let [there, back] = &wire[0];
             let (there, back) = (frames(there), frames(back));

@@ -150,7 +150,7 @@ fn aplay_is_heard_bit_for_bit_in_every_way() {
 #[test]
 fn other_programs_are_heard_bit_for_bit() {
     for program in [
-        // Its own buffer is of 43 ms, which a host that freezes outlasts; this one is of two thirds of a second.
+        // Its own buffer is of 43 ms, which a host that stalls outlasts; this one is of two thirds of a second.
         ("sox", "-q -D --buffer 131072 sent.wav -t alsa net"),
         ("ffmpeg", "-loglevel error -i sent.wav -f alsa net"),
         // Its own buffer is of 200 ms.
@@ -347,7 +347,7 @@ fn a_recorder_that_is_to_follow_a_clock_says_when_nothing_is_heard_of_it() {
             "pcm.led {{ type tautline from \"{from}\" clock \"{clock}\" {keys} }}\n"
         ));
         let line = "-q -D led -f S16_LE -r 48000 -c 2 heard.wav";
-        let unheard = format!("{clock}: nothing is heard yet of the clock to follow");
+        let unheard = format!("{clock}: no clock packets received yet");
         let records = scene.program("arecord", line).start().wait_for(&unheard);
         records.signal("-INT");
         records.end();

@@ -145,7 +145,7 @@ mod exclusive {
             let report = recv.end().report();
             report.missed_nothing();
             Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
-            assert_eq!(report.stream("/latency/measured_from"), "sound", "{:#}", report.0);
+            assert_eq!(report.stream("/latency/method"), "sound", "{:#}", report.0);
             let [configured, measured, uncertainty] =
                 ["configured_ns", "measured/p50_ns", "uncertainty_ns"]
                     .map(|name| report.nanos(&format!("/latency/{name}")));
@@ -243,7 +243,7 @@ mod exclusive {
                 });
                 let let_out = ends.map(|report| report.count("skipped_frames"));
                 eprintln!("measured {measured:?} with {let_out:?} frames let out");
-                // A graph that lets cycles out may be late in the median, too (docs/guide/latency.md).
+                // A graph that lets cycles out may be late in the median, too (docs/internals/latency-figures.md).
                 (is_right(measured) || let_out == [0; 2]).then_some(measured)
             };
             let Some(measured) = (0..GRAPHS).find_map(measure) else {

@@ -61,7 +61,7 @@ fn a_file_is_carried_with_the_words_of_whoever_asks_and_a_refused_word_is_a_void
         let ended = call("--format l99");
         assert_eq!(ended.status, Some(1), "{ended:#?}");
         let report = ended.json();
-        assert!(report["rows"][0]["void"].as_str().unwrap().contains("l99"), "{report:#}");
+        assert!(report["rows"][0]["invalid"].as_str().unwrap().contains("l99"), "{report:#}");
     });
 }
 

@@ -22,14 +22,14 @@ const SSHD: &str = "/usr/sbin/sshd";
 const EMPTY: &str = "/run/sshd";
 
 /// This machine as another: `ssh there`, by an alias and a key that nobody else has.
-struct ThereBySsh {
+pub(crate) struct ThereBySsh {
     folder: Folder,
     path: String,
 }
 
 impl ThereBySsh {
     /// `None`, and said loudly, where nobody can log in.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let folder = Folder::new();
         let path = std::env::var("PATH").unwrap_or_default();
         let there = Self { path: format!("{}:{path}", folder.path().display()), folder };
@@ -80,6 +80,15 @@ impl ThereBySsh {
         Ok(())
     }
 
+    /// Its programs have their keys there.
+    pub(crate) fn uses_home(&self, home: &Path) {
+        let (at, home) = (self.folder.path().display(), home.display());
+        let login = format!(
+            "export TAUT_HOME={home} PATH={at}/there:$PATH\neval \"$SSH_ORIGINAL_COMMAND\"\n"
+        );
+        self.write("login", &login);
+    }
+
     fn can_log_in(&self) -> Result<(), String> {
         done(Command::new(self.file("ssh")).args(["-T", "-o", "BatchMode=yes", "there", "true"]))
     }
@@ -92,7 +101,7 @@ impl ThereBySsh {
         fs::write(self.file(name), text).unwrap();
     }
 
-    fn seen_by(&self, call: Call) -> Call {
+    pub(crate) fn seen_by(&self, call: Call) -> Call {
         call.with("PATH", &self.path)
     }
 }
@@ -106,11 +115,7 @@ fn done(command: &mut Command) -> Result<(), String> {
 #[test]
 fn two_machines_are_paired_by_ssh_in_one_command() {
     let Some(there) = ThereBySsh::new() else { return };
-    let at = there.folder.path().display();
-    let login = format!(
-        "export TAUT_HOME={at}/home PATH={at}/there:$PATH\neval \"$SSH_ORIGINAL_COMMAND\"\n"
-    );
-    there.write("login", &login);
+    there.uses_home(&there.file("home"));
     let here = Folder::new();
     let at = |home: &Path, line: &str| {
         there.seen_by(taut(words(line))).with("TAUT_HOME", home).run().well()
@@ -189,7 +194,7 @@ fn a_call_is_measured_from_mouth_to_ear_between_two_clocks_to_within_what_is_sai
         let call = there.seen_by(call).with("TAUT_HOME", there.file("home"));
         let report = call.run().well().json();
         let row = &report["rows"][0];
-        assert_eq!(row["void"], Value::Null, "{report:#}");
+        assert_eq!(row["invalid"], Value::Null, "{report:#}");
         let nanos = |value: &Value| value.as_i64().unwrap_or_else(|| panic!("{report:#}"));
         let (off, bound) = (nanos(&row["off_ns"]), nanos(&row["bound_ns"]));
         assert!(off.abs() <= bound, "{report:#}");

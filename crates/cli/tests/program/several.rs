@@ -208,7 +208,7 @@ fn an_interrupted_receiver_and_sender_end_cleanly_with_every_field_of_the_report
         let heard = ended.report();
         send.signal("-INT");
         for (report, role) in [(send.end().report(), "send"), (heard, "recv")] {
-            assert_eq!((&report.0["schema"], &report.0["role"]), (&1.into(), &role.into()));
+            assert_eq!((&report.0["schema"], &report.0["role"]), (&2.into(), &role.into()));
             has(&report.0, &["duration_ns", "streams", "host"]);
             has(&report.0["host"], &["kernel", "scheduler", "cpus", "stalls"]);
             let of_stream = [
@@ -277,7 +277,7 @@ fn senders(report: &Report) -> Vec<(String, u64, u64)> {
     let streams = report.0["streams"].as_array().unwrap();
     let sender = |index: usize| {
         let of = |pointer: &str| report.of_stream(index, pointer);
-        for counter in ["lost", "late", "foreign", "unplaced", "missing_frames"] {
+        for counter in ["lost", "late", "other_source", "over_stream_limit", "missing_frames"] {
             assert_eq!(of(&format!("/counters/{counter}")), 0, "{counter}: {:#}", report.0);
         }
         assert_eq!(of("/latency/basis"), "clock", "{:#}", report.0);
@@ -328,7 +328,12 @@ fn who_finds_no_place_is_counted_and_told_with_the_mend() {
         let report = recv.end().report();
         scene.heard("heard.wav").is_exactly(&early);
         assert_eq!(report.0["streams"].as_array().unwrap().len(), 1, "{:#}", report.0);
-        assert_eq!(report.count("unplaced"), second.count("packets_sent"), "{:#}", report.0);
+        assert_eq!(
+            report.count("over_stream_limit"),
+            second.count("packets_sent"),
+            "{:#}",
+            report.0
+        );
         let notes = report.0["notes"].to_string();
         assert!(notes.contains("?senders=2"), "{notes}");
     });

@@ -158,7 +158,7 @@ fn a_recording_that_finds_no_room_is_told_at_once_and_fails() {
         let ended = fails(recv, send);
         let told = last(&ended);
         snapshot!(numberless(told));
-        let unwritten = ended.json()["unwritten"].clone();
+        let unwritten = ended.json()["incomplete_files"].clone();
         assert!(unwritten[0].as_str().is_some_and(|one| told.ends_with(one)), "{unwritten}");
     });
 }
@@ -176,7 +176,7 @@ fn ledgers_and_reports_that_find_no_room_fail_and_the_report_is_printed() {
             for ended in [send.end(), recv.end()] {
                 assert_eq!(ended.status, Some(1), "{ended:#?}");
                 snapshot!(option, last(&ended));
-                assert_eq!(ended.json()["schema"], 1);
+                assert_eq!(ended.json()["schema"], 2);
             }
         }
         let full =
@@ -250,13 +250,13 @@ fn a_firewall_that_drops_everything_is_named_while_nothing_comes_and_at_the_end(
 fn who_may_not_see_the_rules_is_sent_to_the_doctor() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
-        let may = Command::new("runuser").args(["-u", "nobody", "true"]).status();
+        let may = Command::new("runuser").args(["-u", "no_receiver", "true"]).status();
         if !may.is_ok_and(|done| done.success()) {
             return skipped(Lack::Privilege, "being another user needs root");
         }
         let taut = env!("CARGO_BIN_EXE_taut");
         let line = "recv --from rtp://10.77.0.2:6004 --output null: --duration 50ms --report none";
-        let recv = call("runuser", ["-u", "nobody", "--", taut]).and(words(line));
+        let recv = call("runuser", ["-u", "no_receiver", "--", taut]).and(words(line));
         let ended = recv.within(&cable.right).run();
         if ended.status.is_none_or(|status| status > 100) {
             return skipped(Lack::Privilege, "another user cannot run taut here");

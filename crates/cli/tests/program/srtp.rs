@@ -157,10 +157,10 @@ fn forged_flipped_and_replayed_packets_are_refused_and_counted_and_the_sound_is_
             send(&format!("--format l16 --srtp-key-file key {redundancy}"), port, &folder);
             let report = recv.end().report();
             let wire = [media.end(), control.end()].concat();
-            assert_eq!(report.stream("/sealed"), profile, "{:#}", report.0);
+            assert_eq!(report.stream("/encryption"), profile, "{:#}", report.0);
             let packets = report.count("packets_received") - report.count("duplicate");
             assert!(packets >= 1000, "{:#}", report.0);
-            assert_eq!(report.count("unopened"), 2 * packets, "{:#}", report.0);
+            assert_eq!(report.count("auth_failed"), 2 * packets, "{:#}", report.0);
             assert!(report.notes().iter().any(|note| note.contains("--srtp-key-file")));
             Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
             assert!(wire.len() > 1000);
@@ -339,7 +339,7 @@ mod exclusive {
             let recv = taut(words(line)).in_folder(folder.path()).start().listening();
             send(seal, port, &folder);
             let report = recv.end().report();
-            assert_eq!(report.stream("/sealed"), COUNTER);
+            assert_eq!(report.stream("/encryption"), COUNTER);
             Sound::read(&folder.file("heard.wav")).is_exactly(&Sound::noise(
                 Shape { coding: FileCoding::L24, ..Shape::STEREO_24 },
                 1000,

@@ -8,7 +8,7 @@ use tautline_api::srtp::SrtpSeal;
 use tautline_io::socket::seal::Seal;
 
 use crate::common::host::steady;
-use crate::common::program::{PATIENCE, Running, call, taut, words};
+use crate::common::program::{Running, TIMEOUT, call, taut, words};
 use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, PATIENT, free_udp_ports};
@@ -96,7 +96,7 @@ fn answers(
     mut answered: impl FnMut(&[u8]) -> bool,
 ) -> Vec<Vec<u8>> {
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-    let (until, mut room, mut back) = (Instant::now() + PATIENCE, [0; 2000], Vec::new());
+    let (until, mut room, mut back) = (Instant::now() + TIMEOUT, [0; 2000], Vec::new());
     while Instant::now() < until {
         let Ok((len, from)) = socket.recv_from(&mut room) else { continue };
         if from != hears {
@@ -191,7 +191,7 @@ mod exclusive {
                 assert!(blocks.clone().any(|block| answers(&block)), "{told}");
                 say_goodbye(&key, port + 1);
                 let report = recv.end().report();
-                assert_eq!(report.count("unopened"), 0, "{:#}", report.0);
+                assert_eq!(report.count("auth_failed"), 0, "{:#}", report.0);
             }
         });
     }
@@ -216,7 +216,7 @@ mod exclusive {
             let send = taut(words(&line)).and(PATIENT).in_folder(folder.path()).start();
             // srtpdec wants to be told the source, which is another each time.
             let mut first = [0; 2000];
-            onlooker.set_read_timeout(Some(PATIENCE)).unwrap();
+            onlooker.set_read_timeout(Some(TIMEOUT)).unwrap();
             onlooker.recv(&mut first).unwrap();
             drop(onlooker);
             let caps = caps("srtp", word(&first, 8), &hex(&key), ("aes-256-gcm", "null"));

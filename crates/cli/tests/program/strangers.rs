@@ -16,7 +16,7 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtcp::{Announcement, Compound, Effective, LossReport, RtcpReport};
 
-use crate::common::program::{Call, Ended, PATIENCE, taut, words};
+use crate::common::program::{Call, Ended, TIMEOUT, taut, words};
 use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, bound, free_udp_ports, shared};
@@ -136,7 +136,7 @@ fn a_stranger_that_announces_beside_a_running_sender_is_not_believed() {
         let _announcing = Announcing::to(to + 1);
         let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{to}");
         let media = bound(to);
-        media.set_read_timeout(Some(PATIENCE)).unwrap();
+        media.set_read_timeout(Some(TIMEOUT)).unwrap();
         let send = taut(words(&send)).and(PATIENT).in_folder(folder.path()).start();
         media.recv_from(&mut [0; 2048]).unwrap();
         drop(media);
@@ -247,7 +247,7 @@ fn a_sender_does_what_its_receivers_ask_for_and_nothing_for_a_stranger() {
     shared(|| {
         let to = free_udp_ports();
         let (_media, reports) = (bound(to), bound(to + 1));
-        reports.set_read_timeout(Some(PATIENCE)).unwrap();
+        reports.set_read_timeout(Some(TIMEOUT)).unwrap();
         let send = format!(
             "send --input tone:440 --to rtp://127.0.0.1:{to} --latency auto --redundancy auto --duration 3s \
          --report json --no-stall-monitor"
@@ -280,8 +280,8 @@ fn a_sender_does_what_its_receivers_ask_for_and_nothing_for_a_stranger() {
         let told: Vec<_> = told
             .iter()
             .map(|one| {
-                let (ssrc, asked) = (one["ssrc"].as_u64(), one["asked_ns"].as_i64());
-                (one["address"].as_str(), one["believed"].as_bool(), ssrc, asked)
+                let (ssrc, asked) = (one["ssrc"].as_u64(), one["requested_ns"].as_i64());
+                (one["address"].as_str(), one["trusted"].as_bool(), ssrc, asked)
             })
             .collect();
         let line = |address, believed, ssrc, asked: i64| {
@@ -307,7 +307,7 @@ fn a_limit_bounds_what_a_receiver_asks_for() {
     shared(|| {
         let to = free_udp_ports();
         let (_media, reports) = (bound(to), bound(to + 1));
-        reports.set_read_timeout(Some(PATIENCE)).unwrap();
+        reports.set_read_timeout(Some(TIMEOUT)).unwrap();
         let send = format!(
             "send --input tone:440 --to rtp://127.0.0.1:{to} --latency auto:80ms \
          --redundancy auto --redundancy-limit 2 --duration 3s --report json --no-stall-monitor"

@@ -9,7 +9,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::calls::CalledMachine;
-use crate::common::program::{Call, PATIENCE, Running, taut, words};
+use crate::common::program::{Call, Running, TIMEOUT, taut, words};
 use crate::common::said;
 use crate::common::{Folder, Onlooker, PATIENT, loopback, shared};
 use crate::offload::{TestWorker, cost_library};
@@ -58,7 +58,7 @@ impl Stage {
     /// Waits until so many runs can be looked at. A socket that is being born lies beside them for a
     /// moment, under a name that will be gone.
     fn sockets_when(&self, count: usize) -> Vec<PathBuf> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
             let (sockets, newborn) =
                 self.sockets().into_iter().partition::<Vec<_>, _>(|path| is_named(path));
@@ -89,7 +89,7 @@ fn top_shows_a_sender_and_a_receiver_that_run_and_neither_when_they_ended() {
         let stage = Stage::new();
         let recv = stage.recv();
         let awaited = stage.top();
-        assert_eq!(stream(&awaited, "recv")["state"], "awaited", "{awaited:#}");
+        assert_eq!(stream(&awaited, "recv")["state"], "waiting", "{awaited:#}");
         let send = stage.send();
         stage.onlooker.hear(1_500);
         let told = stage.top();
@@ -97,7 +97,7 @@ fn top_shows_a_sender_and_a_receiver_that_run_and_neither_when_they_ended() {
         assert_eq!(received["address"], stage.address, "{told:#}");
         assert_eq!(
             (&received["state"], &sent["state"]),
-            (&"here".into(), &"here".into()),
+            (&"connected".into(), &"connected".into()),
             "{told:#}"
         );
         let names = |stages: &Value| {
@@ -184,10 +184,10 @@ fn a_socket_is_for_its_own_user_and_root_alone() {
         assert_eq!(mode(socket.parent().unwrap()), 0o700);
         // Root, or the same user: whoever runs this.
         let mut stream = UnixStream::connect(socket).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut said = [0; 12];
         stream.read_exact(&mut said).unwrap();
-        assert_eq!(&said, b"{\"schema\":1,");
+        assert_eq!(&said, b"{\"schema\":2,");
         drop(send);
     });
 }
@@ -203,7 +203,7 @@ fn ctrl_c_ends_a_stream_of_an_experiment_and_what_came_until_then_is_told() {
                     --report-file kept.json";
         let run = call(line).start().wait_for(said::COUNTED_NOW);
         // Of a second at least packets have counted.
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             assert!(Instant::now() < until, "its packets are not seen");
             let seen = call("top --once --report json").run().well().out;
@@ -263,13 +263,13 @@ fn top_shows_the_plugins_of_a_worker() {
     let told = stage.top();
     let [program] = &told["programs"].as_array().unwrap()[..] else { panic!("{told:#}") };
     assert_eq!(program["role"], "work", "{told:#}");
-    let [worked] = &program["worked"].as_array().unwrap()[..] else { panic!("{told:#}") };
+    let [worked] = &program["offloads"].as_array().unwrap()[..] else { panic!("{told:#}") };
     assert_eq!(worked["id"], opened.stream.id, "{told:#}");
-    for (key, value) in [("plugin", plugin), ("by", "127.0.0.1"), ("phase", "idle")] {
+    for (key, value) in [("plugin", plugin), ("client", "127.0.0.1"), ("phase", "idle")] {
         assert_eq!(worked[key], value, "{told:#}");
     }
     assert!(worked["share"].as_f64().unwrap() > 0.0, "{told:#}");
     assert!(worker.client().close(opened.stream.id).unwrap());
     let told = stage.top();
-    assert_eq!(told["programs"][0].get("worked"), None, "{told:#}");
+    assert_eq!(told["programs"][0].get("offloads"), None, "{told:#}");
 }

@@ -24,7 +24,7 @@ fn a_file_that_stood_still_reports_what_it_took_late_as_late() {
         // What was due right after it stopped was taken 600 ms later.
         let most = heard.nanos("/latency/measured/max_ns");
         assert!(most >= 600_000_000, "{:#}", heard.0);
-        assert_eq!(heard.stream("/latency/by"), "sound", "{:#}", heard.0);
+        assert_eq!(heard.stream("/latency/method"), "sound", "{:#}", heard.0);
     });
 }
 
@@ -47,14 +47,21 @@ fn a_stream_of_another_shape_is_refused_at_once_and_has_no_figures() {
         assert!(stream["refused"].is_string(), "{heard:#}");
         assert_eq!(stream["rate"], 44_100, "{heard:#}");
         assert_eq!(stream["latency"]["measured"]["count"], 0, "{heard:#}");
-        let nothing =
-            ["/latency/by", "/latency/advised_ns", "/drift_ppm", "/clock/card_ppm", "/gaps"];
+        let nothing = [
+            "/latency/method",
+            "/latency/recommended_ns",
+            "/drift_ppm",
+            "/clock/card_ppm",
+            "/gaps",
+        ];
         for figure in nothing {
             let told = stream.pointer(figure);
             assert!(told.is_none_or(serde_json::Value::is_null), "{figure} in {heard:#}");
         }
         assert!(stream["stages"].as_array().unwrap().is_empty(), "{heard:#}");
-        for counter in ["lost", "late", "resyncs", "early", "missing_frames", "resampled_frames"] {
+        for counter in
+            ["lost", "late", "resyncs", "too_early", "missing_frames", "resampled_frames"]
+        {
             assert_eq!(stream["counters"][counter], 0, "{counter} in {heard:#}");
         }
         assert!(stream["counters"]["packets_received"].as_u64().unwrap() > 1_000, "{heard:#}");

@@ -66,7 +66,8 @@ fn a_run_goes_on_where_nobody_reads_what_it_says() {
 const LACKS: &str = "taut: no real-time priority, no locked memory: sound may drop out under load; \
                      `taut doctor` says how to allow it";
 /// Words of its several sentences.
-const EACH: [&str; 3] = ["memory is not locked", "witness runs without", "thread runs as other"];
+const EACH: [&str; 3] =
+    ["memory is not locked", "stall monitor runs without", "thread runs as other"];
 
 #[test]
 fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
@@ -89,7 +90,8 @@ fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
         let json = ordinary(&format!("{line} --duration 1s --report json")).unwrap();
         let report = json.run().report();
         let refused = &report.0["host"]["refused"];
-        for (field, sentence) in ["locked_memory", "witness_priority", "priority"].iter().zip(EACH)
+        for (field, sentence) in
+            ["locked_memory", "stall_monitor_priority", "priority"].iter().zip(EACH)
         {
             let told = refused[field].as_str().unwrap_or_default();
             assert!(told.contains(sentence), "{field} in {:#}", report.0);

@@ -17,33 +17,33 @@ fn verdict(rules: &Rules) -> crate::Verdict {
 #[test]
 fn a_chain_that_drops_input_spoils_unless_a_rule_lets_both_ports_in() {
     let found = judge(&nft("drop", "tcp dport 5004-5005 accept"), USUAL);
-    assert_eq!(found.verdict, Spoils);
-    let mend = "sudo nft insert rule inet filter input udp dport '{ 5004, 5005 }' accept";
-    assert_eq!(found.mend.as_deref(), Some(mend));
+    assert_eq!(found.verdict, Failure);
+    let fix = "sudo nft insert rule inet filter input udp dport '{ 5004, 5005 }' accept";
+    assert_eq!(found.fix.as_deref(), Some(fix));
     for lets_in in [
         "udp dport 5004-5005 accept",
         "udp dport { 4000, 5000-5010 } counter packets 3 bytes 9 accept",
         "meta l4proto udp accept",
     ] {
-        assert_eq!(verdict(&nft("drop", lets_in)), Fine, "{lets_in}");
+        assert_eq!(verdict(&nft("drop", lets_in)), Passed, "{lets_in}");
     }
-    assert_eq!(verdict(&nft("drop", "udp dport 5004 accept")), Spoils, "RTCP");
-    assert_eq!(verdict(&nft("accept", "")), Fine);
+    assert_eq!(verdict(&nft("drop", "udp dport 5004 accept")), Failure, "RTCP");
+    assert_eq!(verdict(&nft("accept", "")), Passed);
     let last = "counter packets 12 bytes 800 reject with icmpx admin-prohibited";
-    assert_eq!(verdict(&nft("accept", last)), Spoils);
-    assert_eq!(verdict(&nft("accept", "ip saddr 10.0.0.9 drop")), Fine);
+    assert_eq!(verdict(&nft("accept", last)), Failure);
+    assert_eq!(verdict(&nft("accept", "ip saddr 10.0.0.9 drop")), Passed);
 }
 
 #[test]
 fn ports_of_calls_are_reported_if_they_are_shut() {
     let told = |rules: &Rules| -> Vec<(crate::Verdict, Option<String>)> {
         let found = check(rules);
-        found.iter().map(|one| (one.verdict, one.mend.clone())).collect()
+        found.iter().map(|one| (one.verdict, one.fix.clone())).collect()
     };
-    let fine = (Fine, None);
+    let fine = (Passed, None);
     let shut = |protocol: &str| {
-        let mend = format!("sudo nft insert rule inet filter input {protocol} dport 17240 accept");
-        (Warns, Some(mend))
+        let fix = format!("sudo nft insert rule inet filter input {protocol} dport 17240 accept");
+        (Warning, Some(fix))
     };
     let streams = "udp dport 5004-5005 accept";
     assert_eq!(told(&nft("drop", streams)), [fine.clone(), shut("tcp"), shut("udp")]);
@@ -58,10 +58,10 @@ fn ports_of_calls_are_reported_if_they_are_shut() {
         "*filter\n:INPUT DROP [0:0]\n-A INPUT -p udp -m udp --dport 5004:17240 -j ACCEPT\nCOMMIT\n"
             .into(),
     );
-    let mend = "sudo iptables -I INPUT -p tcp --dport 17240 -j ACCEPT".to_owned();
-    assert_eq!(told(&rules)[1..], [(Warns, Some(mend))]);
-    snapshot!(&check(&nft("drop", streams))[1].what);
-    snapshot!(check(&nft("drop", streams))[1].why.as_ref().unwrap());
+    let fix = "sudo iptables -I INPUT -p tcp --dport 17240 -j ACCEPT".to_owned();
+    assert_eq!(told(&rules)[1..], [(Warning, Some(fix))]);
+    snapshot!(&check(&nft("drop", streams))[1].message);
+    snapshot!(check(&nft("drop", streams))[1].reason.as_ref().unwrap());
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn rules_that_are_more_than_is_read_are_not_judged() {
     assert_eq!(verdict(&nft("drop", "udp dport vmap { 5004 : accept }")), Unknown);
     assert_eq!(verdict(&Rules::Hidden), Unknown);
     assert_eq!(verdict(&Rules::NoProgram), Unknown);
-    assert_eq!(verdict(&Rules::NoFirewall), Fine);
+    assert_eq!(verdict(&Rules::NoFirewall), Passed);
 }
 
 #[test]
@@ -80,12 +80,12 @@ fn a_named_set_of_ports_is_read_where_the_rule_names_it() {
         let set = format!("\tset audio {{\n\t\ttype inet_service\n{elements}\t}}\n");
         verdict(&Rules::Nft(rules.replacen("{\n", &format!("{{\n{set}"), 1)))
     };
-    assert_eq!(set("\t\tflags interval\n\t\telements = { 22, 5000-5010 }\n"), Fine);
+    assert_eq!(set("\t\tflags interval\n\t\telements = { 22, 5000-5010 }\n"), Passed);
     let long =
         "\t\telements = { 22 timeout 1h expires 2s, 5004 comment \"a\",\n\t\t\t     5005 }\n";
-    assert_eq!(set(long), Fine);
-    assert_eq!(set("\t\telements = { 5004 }\n"), Spoils, "RTCP");
-    assert_eq!(set(""), Spoils, "it is empty");
+    assert_eq!(set(long), Passed);
+    assert_eq!(set("\t\telements = { 5004 }\n"), Failure, "RTCP");
+    assert_eq!(set(""), Failure, "it is empty");
 }
 
 #[test]
@@ -95,15 +95,15 @@ fn rules_of_iptables_are_read_alike() {
             "*filter\n:INPUT {policy} [0:0]\n:FORWARD DROP [0:0]\n{rest}\nCOMMIT\n"
         ))
     };
-    assert_eq!(verdict(&rules("ACCEPT", "")), Fine);
-    assert_eq!(verdict(&rules("DROP", "-A INPUT -p tcp --dport 5004 -j ACCEPT")), Spoils);
-    assert_eq!(verdict(&rules("ACCEPT", "-A INPUT -j REJECT --reject-with x")), Spoils);
+    assert_eq!(verdict(&rules("ACCEPT", "")), Passed);
+    assert_eq!(verdict(&rules("DROP", "-A INPUT -p tcp --dport 5004 -j ACCEPT")), Failure);
+    assert_eq!(verdict(&rules("ACCEPT", "-A INPUT -j REJECT --reject-with x")), Failure);
     for lets_in in [
         "-A INPUT -p udp -m udp --dport 5004:5005 -j ACCEPT",
         "-A INPUT -p udp -m multiport --dports 5004,5005 -j ACCEPT",
         "-A INPUT -p udp -j ACCEPT",
     ] {
-        assert_eq!(verdict(&rules("DROP", lets_in)), Fine, "{lets_in}");
+        assert_eq!(verdict(&rules("DROP", lets_in)), Passed, "{lets_in}");
     }
 }
 
@@ -118,7 +118,7 @@ fn a_rule_lets_in_only_what_comes_to_it() {
         let Rules::Nft(rules) = nft("drop", "tcp dport 22 accept") else { unreachable!() };
         verdict(&Rules::Nft(format!("{rules}{more}")))
     };
-    assert_eq!(beside(""), Spoils);
+    assert_eq!(beside(""), Failure);
     for (kind, table, hook) in [
         ("filter", "inet other", "output"),
         ("filter", "inet other", "input"),
@@ -129,11 +129,11 @@ fn a_rule_lets_in_only_what_comes_to_it() {
             "table {table} {{\n\tchain x {{\n\t\ttype {kind} hook {hook} priority 0; policy \
              accept;\n\t\t{elsewhere}\n\t}}\n\tchain y {{\n\t\t{elsewhere}\n\t}}\n}}\n"
         );
-        assert_eq!(beside(&more), Spoils, "{more}");
+        assert_eq!(beside(&more), Failure, "{more}");
     }
     // Rules after a refusal have no effect.
-    assert_eq!(closed("drop\n\t\tudp dport 5004-5005 accept"), Spoils);
-    assert_eq!(closed("udp dport 5004-5005 accept\n\t\tdrop"), Fine);
+    assert_eq!(closed("drop\n\t\tudp dport 5004-5005 accept"), Failure);
+    assert_eq!(closed("udp dport 5004-5005 accept\n\t\tdrop"), Passed);
 }
 
 #[test]
@@ -144,13 +144,13 @@ fn a_chain_that_is_jumped_to_counts_where_it_is_jumped_to() {
         verdict(&Rules::Nft(rules.trim_end().trim_end_matches('}').to_owned() + &chain))
     };
     let opens = "udp dport 5004-5005 accept";
-    assert_eq!(with("jump audio", opens), Fine);
-    assert_eq!(with("goto audio", opens), Fine);
-    assert_eq!(with("tcp dport 22 jump audio", opens), Spoils);
+    assert_eq!(with("jump audio", opens), Passed);
+    assert_eq!(with("goto audio", opens), Passed);
+    assert_eq!(with("tcp dport 22 jump audio", opens), Failure);
     assert_eq!(with("iifname \"eth0\" jump audio", opens), Unknown);
-    assert_eq!(with("jump audio", "return\n\t\tudp dport 5004-5005 accept"), Spoils);
-    assert_eq!(with("jump audio\n\t\taccept", "fib daddr type local return\n\t\tdrop"), Fine);
-    assert_eq!(with("jump audio\n\t\taccept", "drop"), Spoils);
+    assert_eq!(with("jump audio", "return\n\t\tudp dport 5004-5005 accept"), Failure);
+    assert_eq!(with("jump audio\n\t\taccept", "fib daddr type local return\n\t\tdrop"), Passed);
+    assert_eq!(with("jump audio\n\t\taccept", "drop"), Failure);
     assert_eq!(with("jump audio", "jump audio"), Unknown, "a circle");
 }
 
@@ -167,8 +167,8 @@ fn a_chain_is_walked_once_however_often_it_is_jumped_to() {
     }
     let ends =
         |with: &str| verdict(&Rules::Nft(format!("{rules}\tchain x14 {{\n\t\t{with}\n\t}}\n}}\n")));
-    assert_eq!(ends("udp dport 5004-5005 accept"), Fine);
-    assert_eq!(ends("udp dport 5005 accept"), Spoils);
+    assert_eq!(ends("udp dport 5004-5005 accept"), Passed);
+    assert_eq!(ends("udp dport 5005 accept"), Failure);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn what_depends_on_more_is_not_judged() {
         "log prefix \"accept \" counter packets 0 bytes 0",
         "udp dport != 5004-5005 accept",
     ] {
-        assert_eq!(closed(rule), Spoils, "{rule}");
+        assert_eq!(closed(rule), Failure, "{rule}");
     }
     for rule in [
         "iifname != \"lo\" udp dport 5004-5005 accept",
@@ -206,20 +206,20 @@ fn what_depends_on_more_is_not_judged() {
         "meta l4proto { tcp, udp } th dport 5004-5005 log prefix \"[drop] \" accept",
         "ct state vmap { established : accept, new : accept }",
     ] {
-        assert_eq!(closed(rule), Fine, "{rule}");
+        assert_eq!(closed(rule), Passed, "{rule}");
     }
 }
 
 #[test]
 fn an_open_chain_that_refuses_the_ports_or_some_interface_is_seen() {
     let open = |rules: &str| verdict(&nft("accept", rules));
-    assert_eq!(open("udp dport 5000-6000 drop"), Spoils);
-    assert_eq!(open("udp dport 5005 reject"), Spoils);
+    assert_eq!(open("udp dport 5000-6000 drop"), Failure);
+    assert_eq!(open("udp dport 5005 reject"), Failure);
     assert_eq!(open("iifname \"wan0\" drop"), Unknown);
     assert_eq!(open("ip saddr != 10.0.0.0/8 drop"), Unknown);
-    assert_eq!(open("ct state invalid drop"), Fine);
-    assert_eq!(open("tcp dport 22 ip saddr @shut-out reject"), Fine);
-    assert_eq!(open("ip saddr @shut-out drop"), Fine);
+    assert_eq!(open("ct state invalid drop"), Passed);
+    assert_eq!(open("tcp dport 22 ip saddr @shut-out reject"), Passed);
+    assert_eq!(open("ip saddr @shut-out drop"), Passed);
 }
 
 #[test]
@@ -230,10 +230,10 @@ fn a_chain_for_ipv6_alone_warns() {
              policy drop;\n\t}}\n}}\n"
         ))
     };
-    assert_eq!(verdict(&rules("ip")), Spoils);
-    assert_eq!(verdict(&rules("ip6")), Warns);
-    assert_eq!(verdict(&rules("bridge")), Fine);
-    assert_eq!(closed("ip protocol udp accept"), Warns);
+    assert_eq!(verdict(&rules("ip")), Failure);
+    assert_eq!(verdict(&rules("ip6")), Warning);
+    assert_eq!(verdict(&rules("bridge")), Passed);
+    assert_eq!(closed("ip protocol udp accept"), Warning);
 }
 
 #[test]
@@ -246,17 +246,17 @@ fn rules_of_iptables_with_conditions_and_chains_are_read_alike() {
     };
     let opens = "-p udp -m udp --dport 5004:5005 -j ACCEPT";
     for (rules, expected) in [
-        (format!("-A OUTPUT {opens}"), Spoils),
-        (format!("-A audio {opens}"), Spoils),
-        (format!("-A audio {opens}\n-A INPUT -j audio"), Fine),
-        (format!("-A audio {opens}\n-A INPUT -p tcp -j audio"), Spoils),
+        (format!("-A OUTPUT {opens}"), Failure),
+        (format!("-A audio {opens}"), Failure),
+        (format!("-A audio {opens}\n-A INPUT -j audio"), Passed),
+        (format!("-A audio {opens}\n-A INPUT -p tcp -j audio"), Failure),
         (format!("-A INPUT -s 10.0.0.1/32 {opens}"), Unknown),
         (format!("-A INPUT -i eth0 {opens}"), Unknown),
-        (format!("-A INPUT -i lo -j ACCEPT\n-A INPUT ! -i lo {opens}"), Fine),
-        (format!("-A INPUT -m comment --comment \"for -j DROP\" {opens}"), Fine),
+        (format!("-A INPUT -i lo -j ACCEPT\n-A INPUT ! -i lo {opens}"), Passed),
+        (format!("-A INPUT -m comment --comment \"for -j DROP\" {opens}"), Passed),
         ("-A INPUT -m set --match-set x src -j ACCEPT".to_owned(), Unknown),
-        ("-A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT".to_owned(), Spoils),
-        ("-A INPUT -j LOG --log-prefix \"ACCEPT \"".to_owned(), Spoils),
+        ("-A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT".to_owned(), Failure),
+        ("-A INPUT -j LOG --log-prefix \"ACCEPT \"".to_owned(), Failure),
         ("-A INPUT -j TARPIT".to_owned(), Unknown),
     ] {
         assert_eq!(closed(&rules), expected, "{rules}");

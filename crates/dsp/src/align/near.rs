@@ -7,7 +7,7 @@ pub const AS_LIKELY: f64 = 0.98;
 /// Minimum correlation for a fit.
 const LIKELY: f64 = 0.5;
 /// Binary logarithm of the longest pause of a [`Backoff`].
-const MOST_REST: u32 = 4;
+const MAX_REST: u32 = 4;
 
 /// 0, 1, −1, 2, −2 … up to `reach`.
 pub fn outwards(reach: i64) -> impl Iterator<Item = i64> {
@@ -37,15 +37,15 @@ pub fn likeliest(mut correlation: impl FnMut(i64) -> f64) -> Option<(i64, f64)> 
 /// pause.
 #[derive(Debug, Clone, Copy)]
 pub struct Backoff {
-    patience: u32,
+    timeout: u32,
     failures: u32,
     left: u32,
 }
 
 impl Backoff {
     /// Creates a backoff that pauses from this number of consecutive failures on.
-    pub const fn after(patience: u32) -> Self {
-        Self { patience, failures: 0, left: 0 }
+    pub const fn after(timeout: u32) -> Self {
+        Self { timeout, failures: 0, left: 0 }
     }
 
     /// Whether the search is due; otherwise shortens the pause by one.
@@ -63,8 +63,8 @@ impl Backoff {
     /// Records a failure.
     pub fn fail(&mut self) {
         self.failures += 1;
-        self.left = match self.failures.checked_sub(self.patience) {
-            Some(more) => 1 << more.min(MOST_REST),
+        self.left = match self.failures.checked_sub(self.timeout) {
+            Some(more) => 1 << more.min(MAX_REST),
             None => 0,
         };
     }

@@ -154,7 +154,7 @@ impl PredictedSignal {
     /// Samples between two moves.
     const ROOM: usize = 64;
     /// Limit of the signal: stable models may still grow transiently, and the sound is within ±1.
-    const MOST: f64 = 4.0;
+    const MAX: f64 = 4.0;
 
     fn new(order: usize, memory: usize) -> Self {
         Self {
@@ -185,7 +185,7 @@ impl PredictedSignal {
         }
         let told = dot(&self.samples[self.end - self.model.len()..self.end], &self.model);
         // Final guard for unforeseen sound.
-        let told = if told.is_nan() { 0.0 } else { told.clamp(-Self::MOST, Self::MOST) };
+        let told = if told.is_nan() { 0.0 } else { told.clamp(-Self::MAX, Self::MAX) };
         self.samples[self.end] = told;
         self.end += 1;
         told

@@ -8,7 +8,7 @@ const TAPS: usize = 128;
 /// Share of the estimated residual echo to subtract.
 const OVER: f32 = 0.5;
 /// Minimum gain: −9 dB.
-const LEAST: f32 = 0.35;
+const MIN: f32 = 0.35;
 
 /// Loudspeaker distortion relative to the echo: −36 dB.
 const DISTORTION: f32 = 2.5e-4;
@@ -159,7 +159,7 @@ impl Suppressor {
                 (noise[k] * 1.008).min(left)
             };
             let residual = residual(k);
-            let floor = (noise[k] / (left + 1e-20)).sqrt().clamp(LEAST, 1.0);
+            let floor = (noise[k] / (left + 1e-20)).sqrt().clamp(MIN, 1.0);
             let gain = match residual > 0.0 {
                 true => (1.0 - over * residual / (left + 1e-20)).max(floor),
                 false => 1.0,

@@ -10,16 +10,16 @@ impl Step {
     /// One input frame per output frame.
     pub const ONE: Self = Self(1 << 32);
     /// Half an input frame per output frame.
-    pub const LEAST: Self = Self(1 << 31);
+    pub const MIN: Self = Self(1 << 31);
     /// Two input frames per output frame; limits the frames to keep ahead.
-    pub const GREATEST: Self = Self(1 << 33);
+    pub const MAX: Self = Self(1 << 33);
 
-    /// A step in 2^-32 frames, clamped to [`Step::LEAST`] and [`Step::GREATEST`].
+    /// A step in 2^-32 frames, clamped to [`Step::MIN`] and [`Step::MAX`].
     pub const fn from_bits(bits: u64) -> Self {
-        if bits < Self::LEAST.0 {
-            Self::LEAST
-        } else if bits > Self::GREATEST.0 {
-            Self::GREATEST
+        if bits < Self::MIN.0 {
+            Self::MIN
+        } else if bits > Self::MAX.0 {
+            Self::MAX
         } else {
             Self(bits)
         }
@@ -83,8 +83,8 @@ mod tests {
         for (ppm, bits) in [(-1e9, 1 << 31), (1e9, 1 << 33), (f64::INFINITY, 1 << 33)] {
             assert_eq!(Step::from_ppm(ppm).bits(), bits);
         }
-        assert_eq!(Step::from_bits(0), Step::LEAST);
-        assert_eq!(Step::from_bits(u64::MAX), Step::GREATEST);
+        assert_eq!(Step::from_bits(0), Step::MIN);
+        assert_eq!(Step::from_bits(u64::MAX), Step::MAX);
         assert_eq!(Step::from_bits(5_000_000_000).bits(), 5_000_000_000);
     }
 }

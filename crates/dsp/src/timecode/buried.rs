@@ -18,19 +18,19 @@ const FIRST: usize = MARK_AT - HOP;
 
 /// Minimum height of a sync to read, in deviations of other sound: in pure noise one search of
 /// thirty.
-const LEAST_READ: f64 = 4.0;
+const MIN_READ: f64 = 4.0;
 /// Minimum height of a whole mark at its expected place, and after a slip.
-const LEAST_HERE: f64 = 4.0;
-const LEAST_AWAY: f64 = 7.0;
+const MIN_HERE: f64 = 4.0;
+const MIN_AWAY: f64 = 7.0;
 /// Maximum length of a slip, in frames.
 const FURTHEST: usize = SPACING / 2;
 /// Minimum gain of a whole mark and of its halves, relative to the previous marks.
-const LEAST_WHOLE: f64 = 0.5;
-const LEAST_HALF: f64 = 0.25;
+const MIN_WHOLE: f64 = 0.5;
+const MIN_HALF: f64 = 0.25;
 /// Level of echoes that tone suppression causes, relative to marks.
 const ECHO: f32 = 0.5;
 /// Maximum syncs read in a search.
-pub(super) const MOST_READ: usize = 4;
+pub(super) const MAX_READ: usize = 4;
 /// As for the sync alone (`sync::DEVIATIONS`).
 const DEVIATIONS: f64 = 6.0;
 /// Error of the arithmetic, in frames.
@@ -73,9 +73,9 @@ impl Buried {
         let products = self.spectrum.products(&self.sync, None);
         let most =
             products[FIRST..MARK_AT].iter().map(|product| product.re.abs()).fold(0.0, f32::max);
-        let least = ((LEAST_READ * weight.energy.sqrt()) as f32).max(most * ECHO);
+        let least = ((MIN_READ * weight.energy.sqrt()) as f32).max(most * ECHO);
         let mut at = FIRST;
-        for _ in 0..MOST_READ {
+        for _ in 0..MAX_READ {
             let Some(next) = (at..MARK_AT).find(|at| is_peak(products, *at, least)) else { return };
             let sync = products[next].re;
             let word = word_in(|frame| products[next + frame].im * sync.signum());
@@ -97,15 +97,15 @@ impl Buried {
         let fits = |at: usize, least: f64| {
             let [product, half] = [products[at].re, products[at].im].map(|p| f64::from(p * sign));
             let gains = [
-                product / whole.energy / LEAST_WHOLE,
-                half / first.energy / LEAST_HALF,
-                (product - half) / (whole.energy - first.energy) / LEAST_HALF,
+                product / whole.energy / MIN_WHOLE,
+                half / first.energy / MIN_HALF,
+                (product - half) / (whole.energy - first.energy) / MIN_HALF,
             ];
             product >= least * whole.energy.sqrt() && gains.iter().all(|part| *part >= gain.abs())
         };
-        let here = best(MARK_AT - AROUND..=MARK_AT + AROUND).filter(|at| fits(*at, LEAST_HERE));
+        let here = best(MARK_AT - AROUND..=MARK_AT + AROUND).filter(|at| fits(*at, MIN_HERE));
         let at = here.or_else(|| {
-            best(MARK_AT - FURTHEST..=MARK_AT + AROUND).filter(|at| fits(*at, LEAST_AWAY))
+            best(MARK_AT - FURTHEST..=MARK_AT + AROUND).filter(|at| fits(*at, MIN_AWAY))
         })?;
         let Peak { at, product } = spectrum.peak(mark, at);
         let uncertainty = uncertainty(&whole, product);

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::buried::{Buried, HOP, MARK_AT, MOST_READ};
+use super::buried::{Buried, HOP, MARK_AT, MAX_READ};
 use super::readings::{MarkReading, MarkReadings};
 use super::spectrum::SIZE;
 use super::stretch::{MarkStretch, Thinner};
@@ -48,7 +48,7 @@ impl FoundMark {
 }
 
 /// Maximum wrong signs of the 63 in a sync; chance yields that in 1 of 7·10⁷ frames.
-pub(super) const MOST_WRONG: u32 = 10;
+pub(super) const MAX_WRONG: u32 = 10;
 /// Minimum fit of the whole mark relative to its sync. A wrong number differs in at least four of
 /// 28 bits and fits at most 0.87.
 const WHOLE: f64 = 0.92;
@@ -95,7 +95,7 @@ struct Candidate {
 }
 
 /// Maximum waiting candidates; without marks there is rarely one.
-const MOST_CANDIDATES: usize = 16;
+const MAX_CANDIDATES: usize = 16;
 
 impl Finder {
     /// Creates a finder for run 0.
@@ -119,7 +119,7 @@ impl Finder {
             len: MOVED,
             first: -(MOVED as i64),
             signs: [0; CHIP],
-            candidates: VecDeque::with_capacity(MOST_CANDIDATES),
+            candidates: VecDeque::with_capacity(MAX_CANDIDATES),
             sync: Sync::new(),
             buried: Buried::new(),
             track: None,
@@ -273,7 +273,7 @@ impl Finder {
         if self.track.is_some_and(|track| track.is_clear()) {
             return;
         }
-        let mut readings = [None; MOST_READ];
+        let mut readings = [None; MAX_READ];
         let mut free = readings.iter_mut();
         let begin = self.len - SIZE;
         self.buried.read(&self.sound[begin..self.len], |reading| {
@@ -305,7 +305,7 @@ impl Finder {
         *signs = (*signs >> 1) | (u64::from(sample > 0.0) << 63);
         let differ = ((*signs >> 1) ^ SYNC).count_ones();
         let wrong = differ.min(SYNC_CHIPS as u32 - differ);
-        if wrong <= MOST_WRONG {
+        if wrong <= MAX_WRONG {
             self.consider(Candidate { start: frame - ((SYNC_CHIPS - 1) * CHIP) as i64, wrong });
         }
     }
@@ -318,7 +318,7 @@ impl Finder {
             if candidate.wrong < last.wrong {
                 *last = candidate;
             }
-        } else if self.candidates.len() < MOST_CANDIDATES {
+        } else if self.candidates.len() < MAX_CANDIDATES {
             self.candidates.push_back(candidate);
         }
     }

@@ -15,22 +15,22 @@ pub(super) struct MarkReading {
 }
 
 /// Maximum distance of readings that confirm each other, in marks: five seconds at 48 kHz.
-const MOST_APART: u32 = 512;
+const MAX_APART: u32 = 512;
 const KEPT: usize = 256;
 /// Maximum drift of different cards per frame, and the reading error in frames.
-const MOST_DRIFT: f64 = 0.6e-3;
+const MAX_DRIFT: f64 = 0.6e-3;
 const BESIDE: f64 = 2.0;
 
 /// Marks for which the run certainly continues after a reading.
 const LATELY: i64 = 64;
 /// Maximum bits that noise flips in an expected mark; words of another run differ in fewer in 1 of
 /// 500.
-const MOST_TURNED: u32 = 6;
+const MAX_TURNED: u32 = 6;
 
 /// Whether starts `apart` frames from each other are `marks` apart.
 fn are_apart(apart: i64, marks: i64) -> bool {
     let meant = (marks * SPACING as i64) as f64;
-    (apart as f64 - meant).abs() <= BESIDE + meant.abs() * MOST_DRIFT
+    (apart as f64 - meant).abs() <= BESIDE + meant.abs() * MAX_DRIFT
 }
 
 impl MarkReading {
@@ -42,8 +42,7 @@ impl MarkReading {
         let meant = word_of(self.number + marks.max(0) as u32, self.cover);
         (0..=LATELY).contains(&marks)
             && are_apart(apart, marks)
-            && (!is_sure
-                || (meant ^ word_of(later.number, later.cover)).count_ones() <= MOST_TURNED)
+            && (!is_sure || (meant ^ word_of(later.number, later.cover)).count_ones() <= MAX_TURNED)
     }
 
     fn is_same(&self, other: &Self) -> bool {
@@ -54,7 +53,7 @@ impl MarkReading {
     fn leads_to(&self, later: &Self) -> bool {
         let marks = (later.number + NUMBERS - self.number) % NUMBERS;
         self.cover == later.cover
-            && (1..=MOST_APART).contains(&marks)
+            && (1..=MAX_APART).contains(&marks)
             && are_apart(later.start - self.start, i64::from(marks))
     }
 }

@@ -15,7 +15,7 @@ pub(super) const FADE_OUT: usize = 96;
 const BESIDE: usize = 6;
 /// Minimum excess over marks, relative to the median. At frequencies blocked by the path, low power
 /// would otherwise get a high weight.
-const LEAST: f32 = 0.3;
+const MIN: f32 = 0.3;
 /// Minimum power at every frequency, relative to the mean.
 const FLOOR: f32 = 1e-9;
 
@@ -136,7 +136,7 @@ impl Spectrum {
         for ((louder, power), chip) in louder.iter_mut().zip(weights.iter()).zip(&self.chip) {
             *louder = power / chip;
         }
-        let least = *louder.select_nth_unstable_by(BINS / 2, f32::total_cmp).1 * LEAST;
+        let least = *louder.select_nth_unstable_by(BINS / 2, f32::total_cmp).1 * MIN;
         for (weight, chip) in weights.iter_mut().zip(&self.chip) {
             *weight = 1.0 / (*weight + least * chip);
         }

@@ -4,7 +4,7 @@ use super::{CHIP, SYNC, SYNC_CHIPS, wave};
 use crate::fit::top;
 
 /// Minimum fit of a sync. Noise 3 dB below the mark leaves 0.8.
-const LEAST_FIT: f64 = 0.5;
+const MIN_FIT: f64 = 0.5;
 /// Maximum distance of the sync from matching signs, in frames: they match half a chip around it.
 pub(super) const REACH: usize = CHIP;
 /// Steps per frame at which the sync is compared.
@@ -95,7 +95,7 @@ impl Sync {
         let at = (step as f64 - FURTHEST as f64 + beside) / STEPS as f64;
         let peak = here + (after - before) * beside / 4.0;
         // NaN for silence.
-        if peak.is_nan() || peak < LEAST_FIT {
+        if peak.is_nan() || peak < MIN_FIT {
             return None;
         }
         Some(SyncFit { at, likeness: peak * sign, uncertainty: self.uncertainty(peak) })

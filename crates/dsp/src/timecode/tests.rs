@@ -81,7 +81,7 @@ fn no_part_of_any_two_marks_looks_like_a_sync() {
             least = least.min(differ.min(SYNC_CHIPS as u32 - differ));
         }
     }
-    assert!(least > finder::MOST_WRONG, "{least}");
+    assert!(least > finder::MAX_WRONG, "{least}");
 }
 
 #[test]

@@ -24,11 +24,11 @@ pub(super) struct HeardTrack {
 }
 
 /// Consecutive missed marks after which the run may have ended.
-const MOST_MISSED: u32 = 16;
+const MAX_MISSED: u32 = 16;
 /// Maximum position error without a slip, in frames.
-const MOST_BESIDE: f64 = 3.0;
+const MAX_BESIDE: f64 = 3.0;
 /// Maximum rate difference of cards.
-const MOST_DRIFT: f64 = 1e-3;
+const MAX_DRIFT: f64 = 1e-3;
 /// Weights of a mark without readable signs: for position, spacing and gain.
 const OF_PLACE: f64 = 0.3;
 const OF_STEP: f64 = 0.02;
@@ -55,7 +55,7 @@ impl MarkTrack {
     /// Records a missed mark; `None` if the run may have ended.
     pub(super) fn missed(mut self) -> Option<Self> {
         self.missed += 1;
-        (self.missed < MOST_MISSED).then_some(self)
+        (self.missed < MAX_MISSED).then_some(self)
     }
 
     pub(super) fn is_held(&self) -> bool {
@@ -70,7 +70,7 @@ impl MarkTrack {
     pub(super) fn follow(&mut self, heard: HeardTrack) {
         let (number, start) = self.next();
         let beside = heard.start - start;
-        if number != heard.number || beside.abs() > MOST_BESIDE {
+        if number != heard.number || beside.abs() > MAX_BESIDE {
             let step = self.step;
             *self = Self { step, ..Self::new(heard) };
             return;
@@ -79,7 +79,7 @@ impl MarkTrack {
         let [of_place, of_gain] = if heard.is_clear { [1.0; 2] } else { [OF_PLACE, OF_GAIN] };
         let step = self.step + beside * OF_STEP / marks;
         let spacing = SPACING as f64;
-        self.step = step.clamp(spacing * (1.0 - MOST_DRIFT), spacing * (1.0 + MOST_DRIFT));
+        self.step = step.clamp(spacing * (1.0 - MAX_DRIFT), spacing * (1.0 + MAX_DRIFT));
         self.start = start + beside * of_place;
         self.gain += (heard.gain - self.gain) * of_gain;
         self.number = number;

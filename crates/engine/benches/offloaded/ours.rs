@@ -24,7 +24,7 @@ pub(crate) const SET: SoundSet = SoundSet {
     controls_in: CONTROLS,
     controls_out: CONTROLS,
     // As `tautline.so` agrees with a worker, for any block size.
-    most_frames: 4096,
+    max_frames: 4096,
     onward: 0,
     earlier: 0,
 };

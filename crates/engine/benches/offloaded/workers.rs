@@ -69,7 +69,7 @@ impl Work for Copies {
 }
 
 fn ours(socket: UdpSocket) {
-    let options = UdpOptions { most_destinations: 1, ..UdpOptions::default() };
+    let options = UdpOptions { max_destinations: 1, ..UdpOptions::default() };
     let mut link = DirectLink::over_socket(socket, &options, None).unwrap();
     let config = WorkerConfig {
         set: SET.block_set().unwrap(),

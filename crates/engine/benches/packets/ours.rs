@@ -200,7 +200,7 @@ impl Ours {
         for stream in &report.streams {
             assert_eq!(stream.latency.basis, "clock");
             let counted = &stream.counters;
-            let strange = [counted.lost, counted.invalid, counted.foreign];
+            let strange = [counted.lost, counted.invalid, counted.other_source];
             assert_eq!(strange, [0; 3], "{counted:?}");
             match self.heard {
                 Heard::EachAtItsPort => {
@@ -212,7 +212,7 @@ impl Ours {
                 Heard::AllAtOne => assert!(counted.late < self.periods / 20, "{counted:?}"),
             }
             // Senders that start together get places within a few beats.
-            all += counted.received + counted.unplaced;
+            all += counted.received + counted.over_stream_limit;
         }
         assert_eq!(all, self.periods * self.streams, "{:#?}", report.streams[0].counters);
     }

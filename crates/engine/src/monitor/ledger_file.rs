@@ -1,4 +1,4 @@
-//! The ledger file of a running stream.
+//! Ledger file of a running stream.
 
 use std::collections::VecDeque;
 use std::io::{BufWriter, Write};
@@ -10,8 +10,8 @@ use tautline_report::ledger::LedgerEntry;
 
 use crate::error::RunError;
 
-/// A ledger that is kept in memory, so that disk writes do not disturb the measurement. If it is
-/// full, the oldest lines are written first.
+/// A ledger in memory, so that disk writes do not disturb the measurement. When it is full, it
+/// writes the oldest lines.
 pub(crate) struct LedgerFile<L> {
     path: PathBuf,
     out: BufWriter<OutputFile>,
@@ -19,7 +19,7 @@ pub(crate) struct LedgerFile<L> {
     failed: Option<std::io::Error>,
 }
 
-/// Lines in memory: two minutes of one stream in packets of a millisecond, 23 MB.
+/// Maximum lines in memory: two minutes of one stream with packets of a millisecond, 23 MB.
 const KEPT: usize = 1 << 17;
 
 impl<L: LedgerEntry> LedgerFile<L> {
@@ -32,7 +32,7 @@ impl<L: LedgerEntry> LedgerFile<L> {
             .map_err(|error| RunError::Ledger { path: path.to_owned(), error })?;
         let is_awaited = file.is_awaited();
         let mut out = BufWriter::new(file);
-        // Reports an error before the run. The reader of a pipe may connect later.
+        // This reports an error before the run. The reader of a pipe may connect later.
         let begin = writeln!(out, "{}", L::HEAD);
         let failed = begin.and_then(|()| if is_awaited { Ok(()) } else { out.flush() }).err();
         let mut lines = Vec::with_capacity(room);
@@ -53,7 +53,7 @@ impl<L: LedgerEntry> LedgerFile<L> {
 
     fn write_oldest(&mut self) -> bool {
         let Some(line) = self.lines.pop_front() else { return false };
-        // Only the first error is kept; the stream goes on.
+        // Only the first error is kept; the stream continues.
         if let (Err(error), None) = (line.write(&mut self.out), &self.failed) {
             self.failed = Some(error);
         }
@@ -63,7 +63,7 @@ impl<L: LedgerEntry> LedgerFile<L> {
     pub(crate) fn flaw(&self) -> Option<String> {
         let (path, error) = (self.path.display(), self.failed.as_ref()?);
         let hint = write_hint(error, &self.path, "make room, or write it elsewhere");
-        Some(format!("the ledger {path} is not whole: {error}; {hint}"))
+        Some(format!("the ledger {path} is incomplete: {error}; {hint}"))
     }
 
     /// Writes the remaining lines. Returns a message for the report if any write failed.
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!((written().as_str(), ledger.lines.len()), ("number\n", room as usize));
         (room..room + 5).for_each(|number| ledger.push(Number(number)));
         assert_eq!((ledger.lines.len(), ledger.lines[0].0), (room as usize, 5));
-        assert_eq!(ledger.lines.capacity(), room as usize, "room was asked for while it ran");
+        assert_eq!(ledger.lines.capacity(), room as usize, "it allocated during the run");
         assert_eq!(ledger.finish(), None);
         let all: Vec<String> = (0..room + 5).map(|number| number.to_string()).collect();
         assert_eq!(written(), format!("number\n{}\n", all.join("\n")));

@@ -1,13 +1,13 @@
-//! Levels of a stream, measured by the device's thread while observers want them.
+//! Levels of a stream. The device's thread measures them while observers need them.
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::level::{Level, hear};
 use tautline_io::thread::memory;
 
-/// Capacity for levels on the way to the ordinary thread: eight times as many as one beat brings.
+/// Capacity for levels on their way to the ordinary thread: eight times as many as per beat.
 const WAITING: usize = 16;
 
-/// The device's end. Computes nothing until requested.
+/// The device's end. It measures nothing until requested.
 pub(crate) struct LevelTap {
     on: bool,
     levels: Box<[Level]>,
@@ -56,7 +56,7 @@ impl LevelTap {
     #[cold]
     #[inline(never)]
     fn write(&mut self) {
-        // The ring is full: the next levels include these.
+        // If the ring is full, the next levels include these.
         let Ok(mut chunk) = self.ring.write_chunk(self.levels.len()) else { return };
         let (head, tail) = chunk.as_mut_slices();
         head.iter_mut().chain(tail).zip(&self.levels).for_each(|(room, level)| *room = *level);
@@ -93,7 +93,7 @@ mod tests {
         reader.read(&mut told);
         assert_eq!(told, [Level::default(); 2]);
         tap.set(true);
-        // Twice as many as fit: late levels are still complete.
+        // This is twice the capacity: late levels are still complete.
         (0..2 * WAITING).for_each(|_| play(&mut tap));
         reader.read(&mut told);
         tap.tell();

@@ -26,7 +26,7 @@ pub(crate) fn host(scheduler: String, stalls: u64, refused: Refused) -> HostRepo
 fn tai(tai: &Tai) -> TaiReport {
     TaiReport {
         state: tai.state.name().into(),
-        by: tai.state.source().map(|source| source.name().into()),
+        reference: tai.state.source().map(|source| source.name().into()),
         since_ns: tai.state.since().map(|since| since.as_nanos()),
         uncertainty_ns: tai.uncertainty.map(Span::as_nanos),
         uncertain: tai.uncertain,
@@ -58,7 +58,7 @@ pub(crate) fn note_priority(refused: &mut Refused, granted: &Granted) {
 }
 
 pub(crate) fn note_stall_monitor(refused: &mut Refused, trust: &Trust) {
-    refused.witness_priority = trust.refused.map(|_| trust.to_string());
+    refused.stall_monitor_priority = trust.refused.map(|_| trust.to_string());
 }
 
 pub(crate) fn note_memory(refused: &mut Refused, locked: Result<(), LockRefused>) {

@@ -1,4 +1,4 @@
-//! Newest packets and counters of a stream, and the worst packet of the last minute. For the
+//! Newest packets and counters of a stream, and the worst packet of the last minute; for the
 //! ordinary thread.
 
 use std::collections::VecDeque;
@@ -6,17 +6,17 @@ use std::collections::VecDeque;
 use tautline_proto::time::{LocalTime, Span};
 
 const SECOND: Span = Span::from_secs(1);
-/// Maximum packets that have been played: a median needs no more.
-const MOST: usize = 2000;
-/// Maximum including future ones: a second of the shortest packets. Beyond it, one packet in two is
-/// kept, then one in four, evenly.
-const MOST_AT_ALL: usize = 5 * MOST;
+/// Maximum packets that were already played: a median needs no more.
+const MAX: usize = 2000;
+/// Maximum packets, including future ones: a second of the shortest. Above it, one packet in two is
+/// kept, then one in four.
+const MAX_AT_ALL: usize = 5 * MAX;
 
-/// Items of the last second, and items announced for the future.
+/// Items of the last second, and items with a future time.
 pub(crate) struct LastSecond<T> {
     since: LocalTime,
     kept: VecDeque<(LocalTime, T)>,
-    /// One item in this many is kept.
+    /// Sampling interval: one item in this many is kept.
     one_in: u64,
     told: u64,
 }
@@ -34,12 +34,12 @@ impl<T> LastSecond<T> {
         }
         self.kept.push_back((at, item));
         let came = |kept: &VecDeque<_>, which| kept.get(which).is_some_and(|(at, _)| *at <= now);
-        while came(&self.kept, 0) && came(&self.kept, MOST) {
+        while came(&self.kept, 0) && came(&self.kept, MAX) {
             self.kept.pop_front();
         }
-        if self.kept.len() == MOST_AT_ALL {
+        if self.kept.len() == MAX_AT_ALL {
             self.one_in *= 2;
-            // The newest stays, so the next to keep is `one_in` later.
+            // The newest item stays, so the next one to keep is `one_in` later.
             self.told = 0;
             let mut stays = true;
             self.kept.retain(|_| {
@@ -80,12 +80,12 @@ pub(crate) struct WorstOfMinute<P> {
 struct MinutePart<P> {
     number: i64,
     worst: SparedPacket<P>,
-    /// Worst packet with a time that had passed when the worst was added; or the first, if there
-    /// was none.
+    /// Worst packet whose time had passed when the current worst was added, or else the first
+    /// packet.
     before: Option<SparedPacket<P>>,
 }
 
-/// A packet with its time and margin; the smaller the margin, the worse.
+/// A packet with its time and margin. A smaller margin is worse.
 #[derive(Clone, Copy)]
 struct SparedPacket<P> {
     at: LocalTime,
@@ -170,7 +170,7 @@ mod tests {
     fn of_packets_that_follow_each_other_closely_no_more_are_kept_than_a_median_needs() {
         let mut second = LastSecond::since(at(0));
         (0..9000).for_each(|number| second.take(at(number / 10), at(number / 10), number));
-        assert_eq!((second.each().count(), second.each().next()), (MOST, Some(&7000)));
+        assert_eq!((second.each().count(), second.each().next()), (MAX, Some(&7000)));
     }
 
     #[test]
@@ -181,11 +181,11 @@ mod tests {
                 let now = at(number / 8);
                 second.take(now, now + Span::from_millis(ahead), number / 8 + ahead);
                 let kept = second.kept.len();
-                assert!(kept < MOST_AT_ALL, "{kept} are kept, {ahead} ms ahead");
+                assert!(kept < MAX_AT_ALL, "{kept} are kept, {ahead} ms ahead");
             }
             let now = ahead + 3999;
             let come: Vec<_> = second.until(at(now)).copied().collect();
-            // With a minute ahead, one in each 8 ms is kept: one in 64.
+            // With a minute of future packets, one in 64 is kept: one each 8 ms.
             let (least, apart) = match ahead {
                 ..3000 => (1990, 1),
                 _ => (124, 8),
@@ -217,7 +217,7 @@ mod tests {
                 10.. => assert_eq!(told, Some(8), "at {} s", second - 2),
             }
         }
-        // A late packet counts at once, although a worse one of the same part follows.
+        // A late packet counts at once, even if a worse one of the same part follows.
         let mut minute = WorstOfMinute::NONE;
         minute.take(at(0), at(400), ms(-3), &1);
         minute.take(at(10), at(10), ms(-2), &2);

@@ -1,4 +1,4 @@
-//! Notes on a run for the user, without their text: the program that runs the engine has the text.
+//! Notes on a run for the user, without text: the program that runs the engine supplies it.
 
 pub mod messages;
 
@@ -11,7 +11,7 @@ use tautline_proto::time::Span;
 
 use crate::plan::too_long::TooLong;
 
-/// Turns a note into a sentence with the fix; `None` if the note does not concern these readers.
+/// Converts a note into a sentence with the fix. `None` if the note does not concern these readers.
 pub type Words = fn(&Note<'_>) -> Option<String>;
 
 /// A note.
@@ -59,25 +59,25 @@ pub enum Note<'a> {
         errno: i32,
     },
     /// The interface's queue dropped packets that were too late for their launch times.
-    Unlaunched {
+    DroppedByQueue {
         /// Address of the stream, as given.
         address: &'a str,
         /// Number of dropped packets.
         dropped: u64,
         /// Number of all packets.
         of: u64,
-        /// Dropped packets that the ledger does not mark because they are unknown; 0 without a
+        /// Dropped packets that the ledger cannot mark because they are unidentified; 0 without a
         /// ledger.
         unnamed: u64,
     },
-    /// The other end of a link has disconnected.
+    /// The other end of a link disconnected.
     LinkLost {
         /// Address of the stream, as given.
         address: &'a str,
         /// The other end.
         place: Endpoint,
     },
-    /// The other end of a link is connected again.
+    /// The other end of a link connected again.
     LinkFound {
         /// Address of the stream, as given.
         address: &'a str,
@@ -96,10 +96,10 @@ pub enum Note<'a> {
     AddressTaken {
         /// Address of the stream.
         address: &'a str,
-        /// Host that has more right to the address.
+        /// Host that takes precedence.
         by: Endpoint,
     },
-    /// The stream moved to another claimed address after losing one.
+    /// The stream lost its claimed address and moved to another.
     AddressMoved {
         /// Previous address.
         from: &'a str,
@@ -115,10 +115,10 @@ pub enum Note<'a> {
     },
     /// The program was stopped for this time, for example by SIGSTOP.
     Stopped(Span),
-    /// An output file is incomplete: message.
+    /// An output file is incomplete; holds the message.
     Unwritten(&'a str),
     /// Datagrams failed to decrypt and were dropped.
-    Unopened {
+    AuthFailed {
         /// Address of the stream, as given.
         address: &'a str,
         /// Number of datagrams.
@@ -142,11 +142,11 @@ pub enum Note<'a> {
         /// Address of the first rejected sender.
         from: Endpoint,
     },
-    /// Result of an adaptive latency.
+    /// Outcome of an adaptive latency.
     Followed {
         /// Address of the stream, as given.
         address: &'a str,
-        /// Course of the adaptation, from the first measured packets on.
+        /// Course of the adaptation since the first measured packets.
         journal: &'a Journal,
         /// First adapted latency.
         first: Span,
@@ -157,11 +157,11 @@ pub enum Note<'a> {
     MostlyLate {
         /// Address of the stream, as given.
         address: &'a str,
-        /// Whether packets carry their presentation time and no latency, so that only the talker
-        /// can change it.
+        /// Whether packets carry a presentation time and no latency, so that only the talker can
+        /// change it.
         presented: bool,
     },
-    /// The sender's clock stayed unknown.
+    /// The sender's clock was never known.
     PlacedByArrival {
         /// Address of the stream, as given.
         address: &'a str,

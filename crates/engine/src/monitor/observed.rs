@@ -1,4 +1,5 @@
-//! State of a stream for observers: little without any, the last second while there are some.
+//! State of a stream for observers: all of the last second while there are observers, little
+//! otherwise.
 
 use tautline_dsp::level::Level;
 use tautline_proto::counters::Counters;
@@ -26,7 +27,8 @@ impl<P: Copy> Observed<P> {
         Self { levels, minute: WorstOfMinute::NONE, looked_at: None }
     }
 
-    /// Adds a packet known at `now` and played, sent or late at `at`, with margin `spare`.
+    /// Adds a packet that became known at `now`, with margin `spare`. It was played, sent or late
+    /// at `at`.
     pub(crate) fn take(&mut self, now: LocalTime, at: LocalTime, spare: Span, packet: &P) {
         self.minute.take(now, at, spare, packet);
         if let Some(second) = &mut self.looked_at {
@@ -34,10 +36,10 @@ impl<P: Copy> Observed<P> {
         }
     }
 
-    /// Observes while observers are `here`. `ask` requests levels from the device's thread and
-    /// returns whether that worked.
+    /// Starts or stops observing; `here` is `true` if there are observers. `ask` requests levels
+    /// from the device's thread and returns whether that worked.
     pub(crate) fn look(&mut self, now: LocalTime, here: bool, ask: impl FnOnce() -> bool) {
-        // If the request fails, the next beat retries.
+        // If the request fails, the next beat tries again.
         if here != self.looked_at.is_some() && ask() {
             self.looked_at = here.then(|| Second {
                 packets: LastSecond::since(now),
@@ -88,7 +90,7 @@ fn counted(first: &Counters, last: &Counters, over: Span) -> SecondCounts {
     let received = last.received.saturating_sub(first.received);
     let due = received + lost;
     SecondCounts {
-        over_ns: over.as_nanos(),
+        interval_ns: over.as_nanos(),
         packets: received + last.sent.saturating_sub(first.sent),
         lost,
         late: last.late.saturating_sub(first.late),
@@ -120,7 +122,7 @@ mod tests {
     fn while_nobody_looks_nothing_is_kept_but_the_worst_packet() {
         let mut observed = Observed::new(levels(0).1);
         (0..100).for_each(|ms| observed.take(at(ms), at(ms), Span::from_millis(ms), &ms));
-        observed.follow(at(100), || unreachable!("nobody looks"));
+        observed.follow(at(100), || unreachable!("there is no observer"));
         let told = told(&mut observed, at(100));
         assert_eq!(told.worst.unwrap().stages[0].ns, 0);
         assert_eq!(
@@ -147,9 +149,9 @@ mod tests {
         assert_eq!(first.stages[0].ns, 2500);
         assert_eq!(first.meters.unwrap()[0].peak_db, Some(0.0));
         assert_eq!((first.second.lost, first.second.loss_share), (10, Some(0.1)));
-        assert_eq!((first.second.over_ns, first.second.packets), (1_000_000_000, 90));
+        assert_eq!((first.second.interval_ns, first.second.packets), (1_000_000_000, 90));
         let second = told(&mut observed, at(3000));
-        assert_eq!(second.meters, None, "nothing was heard since");
+        assert_eq!(second.meters, None, "no levels were measured since");
         observed.look(at(3000), false, || true);
         assert!(told(&mut observed, at(3000)).stages.is_empty());
     }

@@ -1,4 +1,4 @@
-//! Serves observers of a run at a local socket: each receives a [`Snapshot`] as a line of JSON, at
+//! Serves observers of a run at a local socket. Each receives a [`Snapshot`] as a line of JSON, at
 //! most ten times a second. The ordinary thread serves them without blocking.
 
 mod place;
@@ -19,24 +19,24 @@ use tautline_report::snapshot::{SCHEMA, Snapshot};
 
 pub use place::{is_private, places, process_of, sockets, sockets_in};
 
-/// Interval of snapshots: as fast as people can read figures.
+/// Interval of snapshots: people cannot read figures faster.
 const EVERY: Span = Span::from_millis(100);
-const MOST: usize = 4;
+const MAX: usize = 4;
 
-/// Reason why a run is not observable. Its `Display` is a sentence.
+/// Reason why a run cannot be observed. Its `Display` is a sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum Unobservable {
-    /// The folder belongs to another user or is readable by other users.
+    /// The folder belongs to another user, or other users can read it.
     #[error(
-        "nobody can look at this run: {} is no folder of this user's alone (mode 0700); remove it, or \
+        "this run cannot be observed: {} is not a private folder of this user (mode 0700); remove it, or \
          set XDG_RUNTIME_DIR to one",
         .0.display()
     )]
     Folder(PathBuf),
     /// A system call for the folder or the socket failed.
     #[error(
-        "nobody can look at this run: {}: {error}; set XDG_RUNTIME_DIR to a folder of this user's \
-         alone",
+        "this run cannot be observed: {}: {error}; set XDG_RUNTIME_DIR to a private folder of this \
+         user",
         path.display()
     )]
     System {
@@ -47,8 +47,8 @@ pub enum Unobservable {
     },
 }
 
-/// Observers of one run. Clones share them, for the code that runs before the engine and the
-/// engine.
+/// Observers of one run. Clones share them, so that the code before the engine and the engine serve
+/// the same ones.
 #[derive(Clone, Default)]
 pub struct Observers {
     served: Option<Arc<Mutex<Served>>>,
@@ -66,7 +66,7 @@ struct Served {
 }
 
 impl Observers {
-    /// Creates an empty set: the run is not observable.
+    /// Creates an empty set: the run cannot be observed.
     pub fn none() -> Self {
         Self::default()
     }
@@ -135,9 +135,9 @@ impl Observers {
     }
 }
 
-/// Creates a socket with a unique name. A process can have several runs, and a process in a
-/// container can have our number. The socket is created under a temporary name: until it listens,
-/// it would look like one of a dead process.
+/// Creates a socket with a unique name: a process can have several runs, and a process in a
+/// container can have the same PID. The socket has a temporary name until it listens, because
+/// before that it looks like the socket of a dead process.
 fn bind(folder: &Path) -> Result<(UnixListener, PathBuf), Unobservable> {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -147,10 +147,10 @@ fn bind(folder: &Path) -> Result<(UnixListener, PathBuf), Unobservable> {
         };
         let socket = folder.join(name);
         if place::is_deserted(&socket) {
-            // From a process with our number that was killed.
+            // A killed process with the same PID left this socket.
             let _ = fs::remove_file(&socket);
         }
-        // Same length as the final name: the path of a socket has a maximum.
+        // The name is as long as the final one, because the path of a socket has a maximum length.
         let newborn = socket.with_extension("born");
         let opened = UnixListener::bind(&newborn).and_then(|listener| {
             let named =
@@ -189,7 +189,7 @@ impl Served {
         self.readers.retain_mut(|reader| reader.goes_on(now));
         while let Ok((stream, _)) = self.listener.accept() {
             let ours = peer_user(&stream).is_ok_and(|user| user == effective_user() || user == 0);
-            if ours && self.readers.len() < MOST {
+            if ours && self.readers.len() < MAX {
                 self.readers.extend(SnapshotReader::new(stream, now).ok());
             }
         }
@@ -233,9 +233,9 @@ impl Onlooker {
     }
 }
 
-const PATIENCE: Span = Span::from_secs(2);
+const TIMEOUT: Span = Span::from_secs(2);
 
-/// One observer: gets the next line only after it has read the last.
+/// One observer. It gets a new line only after it has read the last one.
 struct SnapshotReader {
     stream: UnixStream,
     rest: Vec<u8>,
@@ -248,12 +248,12 @@ impl SnapshotReader {
         Ok(Self { stream, rest: Vec::new(), took: now })
     }
 
-    /// Continues an unsent line; returns whether the observer is still connected.
+    /// Continues an unsent line. Returns whether the observer is still connected.
     fn goes_on(&mut self, now: LocalTime) -> bool {
         self.is_there() && self.write(now)
     }
 
-    /// Sends a line unless the previous one is unsent; returns whether the observer is still
+    /// Sends a line unless the previous one is unsent. Returns whether the observer is still
     /// connected.
     fn tell(&mut self, line: &[u8], now: LocalTime) -> bool {
         if self.rest.is_empty() {
@@ -274,7 +274,7 @@ impl SnapshotReader {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    return now - self.took < PATIENCE;
+                    return now - self.took < TIMEOUT;
                 }
                 Err(_) => return false,
             }

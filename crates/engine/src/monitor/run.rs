@@ -1,5 +1,5 @@
-//! Common parts of sending and receiving: the device's thread, the stall monitor, the clock of a
-//! run.
+//! Common parts of sending and receiving: the device's thread, the stall monitor, and the clock of
+//! a run.
 
 use std::thread::JoinHandle;
 
@@ -26,26 +26,26 @@ pub struct RunOptions {
     pub duration: Option<Span>,
     /// Whether a stall monitor watches the host.
     pub stall_monitor: bool,
-    /// Whether to lock all memory of the process; not inside another program's process.
+    /// Whether to lock all memory of the process; `false` inside another program's process.
     pub lock_memory: bool,
-    /// Text for notes.
+    /// Converts notes into text.
     pub words: Words,
 }
 
-/// Stack of the device's thread, in bytes: twice the 120 000 bytes that suffice for libopus's
-/// scratch memory (`GLOBAL_STACK_SIZE`, `celt/arch.h`). The engine itself takes a few kilobytes.
+/// Stack size of the device's thread, in bytes: twice the 120 000 bytes that suffice for libopus's
+/// scratch memory (`GLOBAL_STACK_SIZE`, `celt/arch.h`). The engine itself needs a few kilobytes.
 const STACK: usize = 256 * 1024;
-/// Interval at which the ordinary thread empties the rings and shows progress.
+/// Interval at which the ordinary thread empties the rings and reports progress.
 pub(crate) const BEAT: Span = Span::from_millis(20);
 
-const MOST_NOTES: usize = 64;
+const MAX_NOTES: usize = 64;
 
-/// A device that runs a process on its own thread.
+/// A device whose own thread runs a process.
 pub struct Running {
     thread: JoinHandle<(Box<dyn Process>, Ended)>,
-    /// The device's own flag: a run that ends by itself does not set the caller's.
+    /// The device's own flag; a run that ends by itself does not set the caller's flag.
     stop: Stop,
-    /// Scheduler of the thread, as granted.
+    /// Scheduler of the thread, as the kernel granted it.
     pub granted: Granted,
 }
 
@@ -64,8 +64,8 @@ impl Running {
             if matches!(ended, Ended::Finished | Ended::Stopped) {
                 process.finish();
             }
-            // Closing a card waits for work that may need this very core. So the thread gives up
-            // its priority first, which is always permitted.
+            // Closing a card waits for work that may need this core. So the thread first gives up
+            // its priority, which is always permitted.
             let _ = Scheduler::Other.apply();
             drop(device);
             (process, ended)
@@ -74,7 +74,7 @@ impl Running {
         Ok(Self { thread, stop, granted })
     }
 
-    /// Returns whether it ended by itself.
+    /// Returns whether the thread ended by itself.
     pub fn is_over(&self) -> bool {
         self.thread.is_finished()
     }
@@ -131,19 +131,20 @@ impl RunWatch {
         }
     }
 
-    /// Next beat of the ordinary thread: just before a kernel tick ([`CardClock::start_at_tick`]),
-    /// so that the tick's interrupt wakes it; its timer has the usual slack of 50 µs. At other
-    /// times it would add an interrupt among a sender's departures.
+    /// Returns the next beat of the ordinary thread: just before a kernel tick
+    /// ([`CardClock::start_at_tick`]), so that the tick's interrupt wakes it, within the usual
+    /// timer slack of 50 µs. At other times the beat would add an interrupt between a sender's
+    /// departures.
     ///
     /// [`CardClock::start_at_tick`]: tautline_proto::card_clock::CardClock::start_at_tick
     pub(crate) fn beat(&self) -> LocalTime {
         beat_after(now()).min(self.ends)
     }
 
-    /// Adds a note once, up to a maximum: a peer can cause any number.
+    /// Adds a note once, up to a maximum number, because a peer can cause any number of notes.
     pub(crate) fn note(&mut self, note: &Note<'_>) {
         let Some(sentence) = (self.words)(note) else { return };
-        if self.notes.len() < MOST_NOTES && !self.notes.contains(&sentence) {
+        if self.notes.len() < MAX_NOTES && !self.notes.contains(&sentence) {
             self.notes.push(sentence);
         }
     }
@@ -154,7 +155,8 @@ impl RunWatch {
     }
 }
 
-/// Within the timer slack of an ordinary thread, and after departures before the tick.
+/// Time from a beat to the tick: within the timer slack of an ordinary thread, and after the
+/// departures before the tick.
 const BEFORE_TICK: Span = Span::from_micros(10);
 
 /// Returns the next beat, at least half a beat away.
@@ -174,14 +176,14 @@ pub enum PeerState {
     Awaited,
     /// For a receiver: streams that had sound have stopped.
     Silent {
-        /// Minimum time since their last packets, in whole seconds.
+        /// Time since their last packets, at least, in whole seconds.
         since: Span,
         /// Number of stopped streams.
         silent: usize,
         /// Number of streams that had sound.
         of: usize,
     },
-    /// For a sender: no trusted receiver answers.
+    /// For a sender: no trusted receiver reports.
     Nobody,
     /// For a sender: receivers stopped reporting without a goodbye.
     Lost(ReceiverCounts),
@@ -194,9 +196,9 @@ pub struct Progress<'a> {
     pub elapsed: Span,
     /// Packets sent or received.
     pub packets: u64,
-    /// Lost and late packets.
+    /// Number of lost and late packets.
     pub missed: u64,
-    /// Late packets among those, at a receiver.
+    /// Number of late packets among those, at a receiver.
     pub late: u64,
     /// Resynchronisations, at a receiver.
     pub resyncs: u64,
@@ -204,11 +206,11 @@ pub struct Progress<'a> {
     pub xruns: u64,
     /// Median latency so far, and its uncertainty.
     pub latency: Option<(Span, Span)>,
-    /// Source of the clock offset, if not exchanged reports: `system` or `ptp`.
+    /// Source of the clock offset, unless it is from exchanged reports: `system` or `ptp`.
     pub clock: Option<&'static str>,
-    /// Quality of the other end's clock, if known: of the first stream.
+    /// Quality of the first stream's other clock, if known.
     pub known: Option<KnownClock>,
-    /// Whether `latency` is measured in the sound.
+    /// Whether `latency` was measured in the sound.
     pub heard: bool,
     /// Current latency, if it adapts to the packets.
     pub auto: Option<Span>,
@@ -216,7 +218,7 @@ pub struct Progress<'a> {
     pub link_offset: Span,
     /// State of the other end.
     pub peer: PeerState,
-    /// Whether every sender has said goodbye, at a receiver.
+    /// At a receiver: whether every sender has said goodbye.
     pub left: bool,
     /// Notes so far; the report begins with them.
     pub notes: &'a [String],
@@ -231,7 +233,7 @@ pub struct KnownClock {
     pub source: &'static str,
     /// Maximum error in either direction.
     pub uncertainty: Span,
-    /// Round trip of the exchange that it is based on, if any.
+    /// Round trip of the exchange on which it is based, if any.
     pub round_trip: Option<Span>,
 }
 

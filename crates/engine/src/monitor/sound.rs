@@ -1,12 +1,12 @@
-//! Measures latency from the sound itself.
+//! Measures latency in the sound itself.
 //!
-//! A card that can listen to itself reports the samples that met its DAC, with times by its own
-//! clock. The packets report the samples that they brought. A match gives the real playout time of
-//! each packet, independent of the jitter buffer, whose times are only the start of the search.
-//! Sound that matches in two places, such as a tone, gives no result.
+//! A card that can listen to its output reports the samples at its DAC, with times by its own
+//! clock. The packets report the samples that they carried. A match gives the real playout time of
+//! each packet. It is independent of the jitter buffer, whose times are only the start of the
+//! search. Sound that matches in two places, such as a tone, gives no result.
 //!
-//! In the sum of several streams, no single one can be found. So the mixer reports the voices, and
-//! the search covers only times with a single stream.
+//! In the sum of several streams, no single stream can be found. So the mixer reports which streams
+//! sound (the voices), and the search covers only times with a single stream.
 
 mod between;
 mod hearing;
@@ -50,7 +50,7 @@ struct Expected {
 pub struct FoundPacket {
     /// First frame of the packet.
     pub media: MediaTime,
-    /// Time from its capture to the playout of that sound.
+    /// Time from its capture to the playout of the sound.
     pub measured: Span,
     /// Measured time minus the time in the ledger.
     pub error: Span,
@@ -58,17 +58,17 @@ pub struct FoundPacket {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Silence, which matches anywhere.
+    /// Silence, which matches everywhere.
     Silent,
     /// The sound matches in several places, like a tone.
     Repeats,
-    /// Other sound: a glitch, a neighbouring hole, another stream in the mix.
+    /// The sound differs: a glitch, a nearby hole, or another stream in the mix.
     Unlike,
     /// The card reported no sound for that time.
     Untold,
 }
 
-/// Packets that were played but not found, in the order of [`Why`].
+/// Counts of packets that were played but not found, in the order of [`Why`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Unfound(pub(crate) [u64; 4]);
 
@@ -89,7 +89,7 @@ impl Unfound {
 /// Finds one stream's packets in the sound that a card played.
 pub struct Measurement {
     rate: Rate,
-    /// Voice of the stream in the mixer.
+    /// Index of the stream among the mixer's voices.
     place: usize,
     packets: Reader<MediaTime>,
     brought: RecentFrames,
@@ -97,13 +97,13 @@ pub struct Measurement {
     /// Frame at which the next window begins.
     next: usize,
     follows: bool,
-    /// Start of the last window that was searched everywhere, if nothing was found since.
+    /// Start of the last window that was searched everywhere, if nothing has been found since.
     failed: Option<usize>,
     expected: VecDeque<Expected>,
     pub(crate) unfound: Unfound,
     pub(crate) probes: Probes,
     /// Distance of the last found packet from its time in the ledger. With few packets, the next
-    /// are searched there too: otherwise only correct ledgers would be checked.
+    /// are searched there too. Otherwise only correct ledgers would be checked.
     stray: Span,
 }
 
@@ -114,22 +114,22 @@ enum WindowOutcome {
     Unsearched,
 }
 
-/// Distance of windows after a failure. With whole windows, each hole however short would hide one
-/// or two: a host that stalled for one millisecond in thirty hid three quarters of the packets.
+/// Distance of windows after a failure. With whole windows, each short hole would hide one or two:
+/// a host that stalled for one millisecond in thirty hid three quarters of the packets.
 const HOP: usize = WINDOW / 8;
 
-/// Maximum distance from a packet's time in the ledger to search.
+/// Maximum distance of the search from a packet's time in the ledger.
 const REACH: Span = Span::from_millis(60);
-/// Capacity of a stream's rings: maximum pause of the ordinary thread.
+/// Capacity of a stream's rings: the maximum pause of the ordinary thread.
 const HELD: Span = Span::from_millis(500);
-/// Packets are kept for this time plus the latency.
+/// Time for which packets are kept, in addition to the latency.
 const REMEMBERED: Span = Span::from_millis(500);
-/// Maximum length of packets sent together, a small part of [`REACH`].
+/// Maximum length of packets sent to the measurement together; a small part of [`REACH`].
 const TOGETHER: Span = Span::from_millis(8);
 
 /// Creates both ends of a measurement for the stream at `place`.
 ///
-/// `channel` of the stream goes to the card's first channel. `longest` is the maximum latency,
+/// `channel` of the stream goes to the card's first channel. `longest` is the maximum latency and
 /// `ptime` the usual packet duration.
 pub(crate) fn measurement(
     rate: Rate,
@@ -166,7 +166,7 @@ impl Measurement {
     }
 
     /// Adds a packet with its time in the ledger. Returns `false` if it cannot be found, because
-    /// other streams play then.
+    /// other streams play at that time.
     pub(crate) fn expect(&mut self, passage: &PacketTrace, hearing: &Hearing) -> bool {
         let Some(origin) = passage.origin else { return false };
         let (media, dac) = (passage.media, passage.dac);
@@ -188,7 +188,7 @@ impl Measurement {
         }
     }
 
-    /// Searches all but the newest sound: early packets may have no ledger line yet.
+    /// Searches all but the newest sound, because early packets may have no ledger line yet.
     pub(crate) fn search(&mut self, hearing: &Hearing, found: &mut impl FnMut(FoundPacket)) {
         self.search_until(hearing, hearing.settled(), found);
     }
@@ -224,8 +224,8 @@ impl Measurement {
         }
     }
 
-    /// Searches for the last found window between the one before `start`, which was found, and
-    /// `start`, which was not.
+    /// Searches for the last matching window between the previous one, which matched, and `start`,
+    /// which did not.
     fn search_before(
         &mut self,
         hearing: &Hearing,
@@ -240,8 +240,8 @@ impl Measurement {
         }
     }
 
-    /// Searches one window, `anywhere` or near the last match, and reports the packets that begin
-    /// in it.
+    /// Searches one window, `anywhere` or near the last match. Reports the packets that begin in
+    /// it.
     fn search_window(
         &mut self,
         hearing: &Hearing,
@@ -258,7 +258,7 @@ impl Measurement {
         if !hearing.voices.only(self.place, first, last) {
             return WindowOutcome::Unsearched;
         }
-        // Times are rounded: a packet just outside may be inside.
+        // Times are rounded, so a packet just outside may be inside.
         let frame = self.rate.span_of(Frames::new(1));
         let is_here = |at: LocalTime| (first - frame..=last + frame).contains(&at);
         let stray = self.stray;
@@ -277,7 +277,7 @@ impl Measurement {
             Err(why) => return WindowOutcome::Hidden(why),
         };
         let mut expected = core::mem::take(&mut self.expected);
-        // Uses the sound at the packet's time, which reveals errors of the ledger.
+        // This uses the sound at the packet's time, which reveals errors of the ledger.
         if let Some(packet) = expected.iter().find(|e| (first..=last).contains(&e.dac)) {
             let index = Frames::new(origin.index_of(packet.media).round() as i64);
             self.stray = first + self.rate.span_of(index) - packet.dac;
@@ -285,7 +285,7 @@ impl Measurement {
         expected.retain(|packet| {
             let index = origin.index_of(packet.media);
             let here = (0.0..WINDOW as f64).contains(&index) && packet.dac <= last + REACH;
-            // Most packets belong to other windows; skip the time lookup for those.
+            // Most packets belong to other windows, so this skips their time lookup.
             let at = here.then(|| hearing.time_between(start, index)).flatten();
             let Some(at) = at else { return true };
             let (measured, error) = (at - packet.capture, at - packet.dac);

@@ -1,20 +1,20 @@
-//! Times of a device's xruns, from the device's thread.
+//! Times of a device's xruns, as recorded by the device's thread.
 
 use tautline_proto::faults::{Fault, Faults};
 use tautline_report::Xrun;
 
-/// Maximum number: 100 s at ten per second. Later ones are only counted.
-const MOST: usize = 1000;
+/// Maximum number: 100 s at ten per second. Later xruns are only counted.
+const MAX: usize = 1000;
 
 #[derive(Debug, Default)]
 pub(crate) struct XrunTimes(pub(crate) Vec<Xrun>);
 
 impl XrunTimes {
     pub(crate) fn take(&mut self, faults: &Faults) {
-        let room = MOST - self.0.len();
+        let room = MAX - self.0.len();
         let starved = faults.iter().filter(|fault| fault.harm.starved > 0);
         self.0.extend(starved.take(room).map(|Fault { from, to, harm }| Xrun {
-            since_ns: from.as_nanos(),
+            last_wakeup_ns: from.as_nanos(),
             at_ns: to.as_nanos(),
             count: harm.starved,
         }));
@@ -46,18 +46,18 @@ mod tests {
         times.take(&faults(&[(10, late), (20, starved(2))]));
         times.take(&Faults::NONE);
         times.take(&faults(&[(30, starved(1))]));
-        let told: Vec<_> = times.0.iter().map(|x| (x.since_ns, x.at_ns, x.count)).collect();
+        let told: Vec<_> = times.0.iter().map(|x| (x.last_wakeup_ns, x.at_ns, x.count)).collect();
         assert_eq!(told, [(15_000_000, 20_000_000, 2), (25_000_000, 30_000_000, 1)]);
     }
 
     #[test]
     fn a_card_that_starves_without_end_takes_no_more_memory() {
         let mut times = XrunTimes::default();
-        for period in 0..2 * MOST as i64 {
+        for period in 0..2 * MAX as i64 {
             times.take(&faults(&[(10 * period, Harm { starved: 1, ..Harm::default() })]));
         }
         let told = times.0;
-        assert_eq!(told.len(), MOST);
-        assert_eq!(told[MOST - 1].at_ns, 10_000_000 * (MOST as i64 - 1), "the first are kept");
+        assert_eq!(told.len(), MAX);
+        assert_eq!(told[MAX - 1].at_ns, 10_000_000 * (MAX as i64 - 1), "the first are kept");
     }
 }

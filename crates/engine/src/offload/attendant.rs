@@ -9,36 +9,36 @@ use tautline_proto::time::Span;
 
 use crate::offload::far::{FAR_ENDS, Far, Which};
 
-/// Time to spare of a run's answer, reported when its first frame is played.
+/// Margin of a run's answer, reported when its first frame is played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slack {
     /// First frame of the run.
     pub position: u64,
     /// Frames of the run.
     pub frames: u32,
-    /// Time from the first answer to its deadline, including the permitted wait; `None` without an
+    /// Time from the first answer to its deadline, including the permitted wait. `None` without an
     /// answer.
     pub left: Option<Span>,
 }
 
-/// Counters of the real-time thread, all since the start.
+/// Counters of the real-time thread since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OffloadedCounters {
     /// Runs of the host.
     pub runs: u64,
     /// Frames of those runs.
     pub frames: u64,
-    /// Concealed frames.
+    /// Number of concealed frames.
     pub stood_in: u64,
     /// Runs that waited for an answer.
     pub waits: u64,
     /// Total waiting time.
     pub waited: Span,
-    /// Runs that were dropped and concealed because too many were under way.
+    /// Runs that were dropped and concealed because too many were in flight.
     pub crowded: u64,
-    /// Entries of the damage ledger lost to a full ring.
+    /// Entries of the damage ledger lost because a ring was full.
     pub damage_untold: u64,
-    /// [`Slack`]s lost to a full ring.
+    /// [`Slack`]s lost because a ring was full.
     pub slack_untold: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct EndStanding {
     pub machine: MasterCounters,
     /// Counters of its link.
     pub link: LinkCounters,
-    /// Whether its last played answer came from a plugin that has seen every block.
+    /// Whether its last played answer came from a plugin that has processed every block.
     pub clean: bool,
     /// Number of its played answers.
     pub played: u64,
@@ -74,9 +74,9 @@ pub struct Standing {
     pub counters: OffloadedCounters,
 }
 
-/// Capacity for workers to attach, and for detached ones.
+/// Capacity for workers to attach, and for detached workers.
 const CHANGES: usize = 8;
-/// Capacity for lines of the damage ledger, and for slacks.
+/// Capacity for lines of the damage ledger, and for [`Slack`]s.
 const TOLD: usize = 4096;
 /// Capacity for statuses; the newest is enough.
 const STANDINGS: usize = 4;
@@ -89,8 +89,8 @@ pub(crate) struct Rings {
     pub(crate) standing: Producer<Standing>,
 }
 
-/// Attaches workers during the run and receives its reports. For one ordinary thread; never blocks
-/// another.
+/// Attaches workers during the run and receives the reports of the real-time thread. For one
+/// ordinary thread; never blocks another.
 pub struct Attendant {
     changes: Producer<(Which, Option<Far>)>,
     gone: Consumer<Far>,
@@ -118,14 +118,14 @@ pub(crate) fn rings() -> (Rings, Attendant) {
 }
 
 impl Attendant {
-    /// Attaches a worker from the next run on, replacing the current one. It requests the blocks of
-    /// the activation that it missed. Returns the worker if too many changes are pending, because
-    /// the host is not running.
+    /// Attaches a worker from the next run on, and replaces the current one. The new worker
+    /// requests the blocks of the activation that it missed. Returns the worker if too many changes
+    /// are pending because the host is not running.
     pub fn attach(&mut self, which: Which, far: Far) -> Result<(), Far> {
         if self.changes.is_full() {
             return Err(far);
         }
-        // Checked for room above.
+        // There is room; this was checked above.
         let _ = self.changes.push((which, Some(far)));
         Ok(())
     }
@@ -150,7 +150,7 @@ impl Attendant {
         self.slack.pop().ok()
     }
 
-    /// Returns the latest status; the real-time thread sends one every 10 ms while the host runs.
+    /// Returns the latest status. The real-time thread sends one every 10 ms while the host runs.
     pub fn standing(&mut self) -> &Standing {
         while let Ok(standing) = self.standing.pop() {
             self.newest = standing;

@@ -1,4 +1,4 @@
-//! Delay of an offloaded plugin in frames; learned if it is given in blocks.
+//! Delay of an offloaded plugin in frames. It is learned if it is given in blocks.
 
 /// Delay from an input to its output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,25 +13,25 @@ impl OffloadDelay {
     /// No delay: each answer must arrive within its run.
     pub const NONE: Self = Self::Frames(0);
 
-    /// Returns the maximum delay in frames for runs of at most `most_frames`.
-    pub const fn most(self, most_frames: u32) -> u32 {
+    /// Returns the maximum delay in frames for runs of at most `max_frames`.
+    pub const fn most(self, max_frames: u32) -> u32 {
         match self {
             Self::Frames(frames) => frames,
-            Self::Window(blocks) => blocks.saturating_mul(most_frames),
+            Self::Window(blocks) => blocks.saturating_mul(max_frames),
         }
     }
 }
 
 /// Learns the host's block size for a delay in blocks.
 ///
-/// A single run proves little: hosts make one of any length to read the latency port. So two
-/// consecutive runs of an activation are needed; the result holds for later activations. Before
-/// that, the delay follows the longest run so far. This is inaudible, because an activation begins
-/// with at least that much silence.
+/// A single run proves little, because hosts make one of any length to read the latency port. So
+/// two consecutive runs of an activation are needed; the result holds for later activations. Until
+/// then, the delay follows the longest run. This is inaudible, because an activation begins with at
+/// least that much silence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DelayLearner {
     asked: OffloadDelay,
-    /// Maximum run of this activation and of earlier ones with two runs.
+    /// Longest run of this activation and of earlier ones with two runs.
     block: u32,
     runs: u32,
     learnt: u32,
@@ -40,7 +40,7 @@ pub(crate) struct DelayLearner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DelayChange {
     None,
-    /// New delay in frames, before anything but the initial silence was played.
+    /// New delay in frames, at a time when only the initial silence was played.
     Begins(u32),
     /// New, longer delay in frames, in the middle of the sound.
     Grows(u32),
@@ -51,7 +51,7 @@ impl DelayLearner {
         Self { asked, block: 0, runs: 0, learnt: 0 }
     }
 
-    /// Starts an activation; returns its delay so far.
+    /// Starts an activation and returns its delay so far.
     pub(crate) fn begin(&mut self) -> u32 {
         (self.block, self.runs) = (self.learnt, 0);
         self.frames()

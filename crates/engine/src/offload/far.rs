@@ -11,16 +11,16 @@ use tautline_proto::offload::inbound::Handled;
 use tautline_proto::offload::master::{Master, MasterConfig};
 use tautline_proto::time::{MediaTime, Span};
 
-/// Datagrams queued per flush: half of what links take at once.
+/// Datagrams queued per flush: half the number that links accept at once.
 const TOGETHER: usize = 16;
-/// Consecutive waits without a datagram from a worker, after which only patient hosts still wait
-/// for it. A host that permits 250 us per run loses 2 ms in total to a dead worker.
-const MOST_WAITS: u32 = 8;
+/// Consecutive waits without a datagram, after which only patient hosts still wait for a worker. A
+/// host that permits 250 us per run loses 2 ms in total to a dead worker.
+const MAX_WAITS: u32 = 8;
 /// Maximum answers requested again at once.
-pub(crate) const MOST_INSISTED: usize = 8;
+pub(crate) const MAX_INSISTED: usize = 8;
 /// Sends without an answer, after which the last worker of a pipeline gets another hello.
 const HELLO_EVERY: u32 = 8;
-/// Silence after which a pending request is sent again, as it may have been lost.
+/// Silence after which a pending request is sent again, because it may have been lost.
 pub(crate) const INSIST_AFTER: Span = Span::from_millis(10);
 
 /// Number of workers: the worker, and a spare that receives the same blocks.
@@ -31,7 +31,8 @@ pub const FAR_ENDS: usize = 2;
 pub enum Which {
     /// The main worker.
     Worker,
-    /// The spare: it receives the same blocks and takes over without a gap if the other fails.
+    /// The spare worker: it receives the same blocks and takes over without a gap if the worker
+    /// fails.
     Spare,
 }
 
@@ -44,7 +45,7 @@ impl Which {
     }
 }
 
-/// A worker, opened on an ordinary thread.
+/// A worker whose link was opened on an ordinary thread.
 pub struct Far {
     /// Link to it.
     pub link: Box<dyn Link>,
@@ -69,17 +70,17 @@ impl Far {
     }
 }
 
-/// End of a worker's connection. The history is kept for a worker that attaches later.
+/// Connection to a worker. The history is kept for a worker that attaches later.
 pub(crate) struct WorkerEnd {
     pub(crate) master: Master,
     far: Option<Far>,
     /// Block after the highest answered one.
     next: u64,
     waits: u32,
-    /// Total time of those waits.
+    /// Total time of unanswered waits.
     in_vain: Span,
-    /// Maximum of that total.
-    patience: Span,
+    /// Maximum total time of unanswered waits.
+    timeout: Span,
     /// Sends since the last datagram from the last worker of a pipeline.
     unheard: u32,
     pub(crate) played: u64,
@@ -88,8 +89,8 @@ pub(crate) struct WorkerEnd {
 }
 
 impl WorkerEnd {
-    /// Starts without a worker. `patience` is the maximum total time of unanswered waits.
-    pub(crate) fn new(config: MasterConfig, patience: Span) -> Result<Self, OffloadError> {
+    /// Starts without a worker. `timeout` is the maximum total time of unanswered waits.
+    pub(crate) fn new(config: MasterConfig, timeout: Span) -> Result<Self, OffloadError> {
         let mut room = vec![0; config.datagram_bytes].into_boxed_slice();
         prefault(&mut room);
         let master = Master::new(config)?;
@@ -99,7 +100,7 @@ impl WorkerEnd {
             next: 0,
             waits: 0,
             in_vain: Span::ZERO,
-            patience,
+            timeout,
             unheard: 0,
             played: 0,
             clean: false,
@@ -130,11 +131,11 @@ impl WorkerEnd {
     /// Returns whether to wait for the worker. A patient host waits after any number of failures,
     /// up to the maximum total time.
     pub(crate) fn is_waited_for(&self, patient: bool) -> bool {
-        let often = !patient && self.waits >= MOST_WAITS;
-        self.is_attached() && !often && self.in_vain < self.patience
+        let often = !patient && self.waits >= MAX_WAITS;
+        self.is_attached() && !often && self.in_vain < self.timeout
     }
 
-    /// Sends a block again whose answer is needed.
+    /// Sends a block again because its answer is needed.
     pub(crate) fn insist(&mut self, block: u64) {
         self.master.insist(block);
         self.send();
@@ -144,8 +145,8 @@ impl WorkerEnd {
         self.far.is_some()
     }
 
-    /// File descriptors to wait at: the first gets requests, and also answers unless the second
-    /// does.
+    /// Returns the file descriptors to wait at: the first gets requests, and also answers unless
+    /// the second does.
     pub(crate) fn awaited(&mut self) -> [Option<BorrowedFd<'_>>; 2] {
         let Some(Far { link, last, .. }) = &mut self.far else { return [None, None] };
         [link.awaited(), last.as_mut().and_then(|last| last.link.awaited())]
@@ -198,9 +199,10 @@ impl WorkerEnd {
             (*waits, *in_vain) = (0, Span::ZERO);
             match master.handle(datagram.bytes, datagram.arrival.at) {
                 Handled::Ask { .. } => leaves = true,
-                // Workers run in order: an answer implies that the earlier ones were sent and lost.
+                // Workers run in order, so an answer implies that earlier answers were sent and
+                // lost.
                 Handled::Complete(block) if block >= *next => {
-                    let missing = (*next).max(block.saturating_sub(MOST_INSISTED as u64))..block;
+                    let missing = (*next).max(block.saturating_sub(MAX_INSISTED as u64))..block;
                     for lost in missing {
                         if master.answer(lost).is_none() {
                             master.insist(lost);
@@ -215,7 +217,7 @@ impl WorkerEnd {
         far.link.receive(&mut take);
         if let Some(last) = &mut far.last {
             last.link.receive(&mut |datagram| {
-                // After this silence, the next block comes with another hello.
+                // After this silence, the next block is sent with another hello.
                 *unheard = 1;
                 take(datagram);
             });
@@ -234,7 +236,7 @@ pub(crate) const fn together(one: LinkCounters, other: LinkCounters) -> LinkCoun
         sent: one.sent + other.sent,
         received: one.received + other.received,
         foreign: one.foreign + other.foreign,
-        unopened: one.unopened + other.unopened,
+        auth_failed: one.auth_failed + other.auth_failed,
         ..one
     }
 }

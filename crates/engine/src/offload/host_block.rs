@@ -3,16 +3,16 @@
 /// One run of a host.
 ///
 /// A host may use one buffer for an input and an output, because all inputs are read before
-/// anything is written. A run longer than [`most_frames`](super::sound_set::SoundSet::most_frames)
+/// anything is written. A run longer than [`max_frames`](super::sound_set::SoundSet::max_frames)
 /// is split; each part is read before it is written. All methods must be real-time safe.
 pub trait HostBlock {
-    /// Frames of this run.
+    /// Returns the number of frames in this run.
     fn frames(&self) -> usize;
 
     /// Copies samples of an input, from frame `from` on.
     fn input(&mut self, channel: usize, from: usize, samples: &mut [f32]);
 
-    /// Value of a control input.
+    /// Returns the value of a control input.
     fn control(&mut self, index: usize) -> f32;
 
     /// Writes samples of an output, from frame `from` on.

@@ -31,12 +31,12 @@ pub struct OffloadedConfig {
     pub rate: Rate,
     /// Delay from an input to its output.
     pub delay: OffloadDelay,
-    /// Maximum wait of a run for its answer; zero to never wait.
+    /// Maximum time for which a run waits for its answer; zero to never wait.
     pub wait: Span,
-    /// Maximum wait when the host runs faster than real time on a thread without real-time
-    /// priority; zero to wait at most [`Self::wait`]. A run never waits longer than the host is
-    /// ahead ([`RunPace::patience`]). After a worker was silent for this time, runs stop waiting
-    /// for it until it sends something.
+    /// Maximum wait if the host runs faster than real time on a thread without real-time priority;
+    /// zero for at most [`Self::wait`]. A run never waits longer than the host is ahead
+    /// ([`RunPace::timeout`]). After a worker was silent for this time, runs stop waiting until it
+    /// sends something.
     pub wait_offline: Span,
     /// Concealment for missing answers.
     pub stand_in: StandIn,
@@ -51,9 +51,9 @@ pub struct OffloadedConfig {
 }
 
 impl OffloadedConfig {
-    /// Creates settings with a delay of `window` blocks. Never waits, conceals with the input at
-    /// the plugin's level, keeps 256 runs, and uses datagrams for Ethernet with room for
-    /// encryption.
+    /// Creates settings with a delay of `window` blocks. A run never waits, the input at the
+    /// plugin's level conceals missing answers, 256 runs are kept, and datagrams fit Ethernet with
+    /// room for encryption.
     pub const fn new(set: SoundSet, rate: Rate, window: u32) -> Self {
         Self {
             set,
@@ -81,8 +81,9 @@ impl OffloadedConfig {
         }
     }
 
-    /// Maximum total time of unanswered waits for a worker: that of one block of a render.
-    fn patience(&self) -> Span {
+    /// Returns the maximum total time of unanswered waits for a worker: that of one block of a
+    /// render.
+    fn timeout(&self) -> Span {
         if self.wait_offline > Span::ZERO { self.wait_offline.max(self.wait) } else { Span::MAX }
     }
 
@@ -95,11 +96,10 @@ impl OffloadedConfig {
     }
 }
 
-/// Answers kept in addition to those under way, to distinguish late from lost ones. Few, as each is
-/// uncached memory.
+/// Answers kept in addition to those in flight, to distinguish late from lost ones. There are few,
+/// because each is uncached memory.
 const REMEMBERED: usize = 48;
-/// Ways that a host may split its blocks: into this many runs each, or into runs of this many
-/// frames.
+/// Maximum split of a block by the host: into this many runs, or into runs of this many frames.
 const SPLIT: usize = 16;
 
 /// Reason why a plugin cannot be offloaded.
@@ -113,7 +113,7 @@ pub enum OffloadedError {
     Kept(#[from] OffloadError),
 }
 
-/// An offloaded plugin on its host's real-time thread: sends each run and plays the answers of
+/// An offloaded plugin on its host's real-time thread. It sends each run and plays the answers of
 /// earlier ones.
 ///
 /// [`Offloaded::run`] does not allocate or lock, and waits only as long as permitted. Without a
@@ -126,14 +126,14 @@ pub struct Offloaded {
     pace: RunPace,
     /// Time that the host was blocked since the last run began.
     held_up: HeldUp,
-    /// Minimum wait permitted to the next run.
+    /// Minimum wait permitted for the next run.
     allowed: Span,
     under_way: UnderWay,
     position: u64,
     activation: u32,
     controls_in: Box<[f32]>,
     controls_out: Box<[f32]>,
-    /// First frame of the answer with these values.
+    /// First frame of the answer with these control values.
     controls_of: u64,
     own_latency: u32,
     rings: Rings,
@@ -142,7 +142,7 @@ pub struct Offloaded {
 }
 
 impl Offloaded {
-    /// Allocates everything, and creates the ordinary thread's end.
+    /// Allocates everything and creates the ordinary thread's end.
     pub fn new(config: OffloadedConfig) -> Result<(Self, Attendant), OffloadedError> {
         let set = config.set;
         let blocks = set.block_set()?;
@@ -152,14 +152,14 @@ impl Offloaded {
             prefault(&mut room);
             room
         };
-        let end = || WorkerEnd::new(config.master(blocks.clone()), config.patience());
+        let end = || WorkerEnd::new(config.master(blocks.clone()), config.timeout());
         let spare = config.spare.then(end).transpose()?;
         let returns = Returns::new(ReturnsConfig {
             inputs: set.inputs,
             outputs: set.outputs,
             rate: config.rate.hertz(),
-            delay: config.delay.most(set.most_frames),
-            most_frames: set.most_frames,
+            delay: config.delay.most(set.max_frames),
+            max_frames: set.max_frames,
             stand_in: config.stand_in,
         });
         let mut offloaded = Self {
@@ -185,7 +185,7 @@ impl Offloaded {
         Ok((offloaded, attendant))
     }
 
-    /// Starts an activation: earlier runs are not played and the plugin is reset. Does not
+    /// Starts an activation: earlier runs are not played, and the plugin is reset. Does not
     /// allocate.
     pub fn activate(&mut self) {
         self.activation = self.activation.wrapping_add(1);
@@ -199,7 +199,7 @@ impl Offloaded {
         self.held_up = HeldUp::default();
     }
 
-    /// Replaces a worker between two runs and returns the old one; for a caller that owns both.
+    /// Replaces a worker between two runs and returns the old one. For a caller that owns both;
     /// [`Attendant::attach`] does this from another thread.
     ///
     /// The activation continues: the new worker requests the blocks that it missed.
@@ -215,24 +215,25 @@ impl Offloaded {
         self.ends[which.index()].as_mut()?.replace(None)
     }
 
-    /// Permits the next run to wait for `wait`, if its caller knows that the host has the time.
+    /// Permits the next run to wait for `wait`. The caller knows that the host has the time.
     pub const fn allow_wait(&mut self, wait: Span) {
         self.allowed = wait;
     }
 
-    /// Reports that the caller blocked the host before the next run on behalf of this plugin.
+    /// Reports that the caller blocked the host for this plugin before the next run.
     pub fn was_held_up(&mut self, held_up: HeldUp) {
         self.held_up += held_up;
         self.counters.waits += 1;
         self.counters.waited += held_up.span;
     }
 
-    /// Frames from an input to its output, without the plugin's own latency.
+    /// Returns the number of frames from an input to its output, without the plugin's own latency.
     pub const fn delay(&self) -> u32 {
         self.delay.frames()
     }
 
-    /// Frames from an input to its output, including the plugin's own latency.
+    /// Returns the number of frames from an input to its output, including the plugin's own
+    /// latency.
     pub const fn latency(&self) -> u32 {
         self.delay.frames().saturating_add(self.own_latency)
     }

@@ -4,10 +4,10 @@ use tautline_proto::offload::block::{
     BlockSet, BlockSetError, BlockSpec, BlockWay, Element, Length,
 };
 
-/// Ports of a plugin, on which both ends must agree.
+/// Ports of a plugin. Both ends must agree on them.
 ///
-/// Order of the blocks: each audio input, all control inputs as one block if there are any, each
-/// audio output, all control outputs as one block. All values are 32-bit floats.
+/// The blocks are, in this order: each audio input, all control inputs as one block if there are
+/// any, each audio output, all control outputs as one block. All values are 32-bit floats.
 ///
 /// In a pipeline, the output of a worker is the input of the next. After its audio outputs follow
 /// two blocks that pass through unchanged: the control inputs of later plugins ([`Self::onward`])
@@ -23,7 +23,7 @@ pub struct SoundSet {
     /// Control outputs, one value per run.
     pub controls_out: usize,
     /// Maximum frames per run.
-    pub most_frames: u32,
+    pub max_frames: u32,
     /// Control inputs of later plugins in the pipeline, which pass through.
     pub onward: usize,
     /// Control outputs of earlier plugins in the pipeline, which pass through.
@@ -44,25 +44,25 @@ impl SoundSet {
         blocks.extend(controls(self.onward, BlockWay::Both));
         blocks.extend(controls(self.earlier, BlockWay::Both));
         blocks.extend(controls(self.controls_out, BlockWay::FromWorker));
-        BlockSet::new(blocks, self.most_frames)
+        BlockSet::new(blocks, self.max_frames)
     }
 
-    /// Index of an audio input's block.
+    /// Returns the index of the block of an audio input.
     pub const fn input(&self, channel: usize) -> usize {
         channel
     }
 
-    /// Index of the control inputs' block, if there are any.
+    /// Returns the index of the block of the control inputs, if there are any.
     pub const fn controls_in(&self) -> Option<usize> {
         if self.controls_in > 0 { Some(self.inputs) } else { None }
     }
 
-    /// Index of an audio output's block.
+    /// Returns the index of the block of an audio output.
     pub const fn output(&self, channel: usize) -> usize {
         self.inputs + (self.controls_in > 0) as usize + channel
     }
 
-    /// Index of the control outputs' block, if there are any.
+    /// Returns the index of the block of the control outputs, if there are any.
     pub const fn controls_out(&self) -> Option<usize> {
         let passing = (self.onward > 0) as usize + (self.earlier > 0) as usize;
         if self.controls_out > 0 { Some(self.output(self.outputs) + passing) } else { None }
@@ -81,7 +81,7 @@ mod tests {
             outputs: 3,
             controls_in: 4,
             controls_out: 1,
-            most_frames: 64,
+            max_frames: 64,
             ..SoundSet::default()
         };
         let blocks = set.block_set().unwrap();
@@ -99,22 +99,14 @@ mod tests {
 
     #[test]
     fn what_leaves_a_worker_is_what_the_next_one_hears_and_the_last_what_the_master_does() {
-        let most_frames = 64;
+        let max_frames = 64;
         let three = [(2, 3, 4, 1), (3, 1, 0, 2), (1, 2, 5, 0)];
         let sets: Vec<SoundSet> = (0..3)
             .map(|at| {
                 let (inputs, outputs, controls_in, controls_out) = three[at];
                 let onward = three[at + 1..].iter().map(|of| of.2).sum();
                 let earlier = three[..at].iter().map(|of| of.3).sum();
-                SoundSet {
-                    inputs,
-                    outputs,
-                    controls_in,
-                    controls_out,
-                    most_frames,
-                    onward,
-                    earlier,
-                }
+                SoundSet { inputs, outputs, controls_in, controls_out, max_frames, onward, earlier }
             })
             .collect();
         let whole = SoundSet {
@@ -122,7 +114,7 @@ mod tests {
             outputs: 2,
             controls_in: 9,
             controls_out: 3,
-            most_frames,
+            max_frames,
             ..SoundSet::default()
         };
         let bytes = |set: &SoundSet, leg| set.block_set().unwrap().bytes(leg, 10);
@@ -140,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_plugin_without_controls_has_no_block_for_them() {
-        let set = SoundSet { inputs: 1, outputs: 1, most_frames: 64, ..SoundSet::default() };
+        let set = SoundSet { inputs: 1, outputs: 1, max_frames: 64, ..SoundSet::default() };
         assert_eq!((set.controls_in(), set.controls_out()), (None, None));
         assert_eq!(set.block_set().unwrap().blocks().len(), 2);
         assert_eq!(set.output(0), 1);

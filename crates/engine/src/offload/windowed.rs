@@ -1,5 +1,5 @@
-//! Offloading of other data: a limited number of block sets under way, answered in order, without a
-//! device's pace.
+//! Offloads data other than audio: a limited number of block sets in flight, answered in order,
+//! without the pace of a device.
 
 use tautline_io::clock::now;
 use tautline_io::link::LinkCounters;
@@ -14,13 +14,13 @@ use crate::offload::far::{Far, INSIST_AFTER, WorkerEnd};
 /// Reason why a block set is not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HandOutRefused {
-    /// The maximum number of sets is under way.
+    /// The maximum number of sets is in flight.
     #[error("{window} sets of blocks are under way already: take one back first")]
     Window {
         /// That maximum.
         window: usize,
     },
-    /// It is longer than agreed.
+    /// The set is longer than agreed.
     #[error(transparent)]
     Room(#[from] RoomRefused),
 }
@@ -34,7 +34,7 @@ pub struct Windowed {
 }
 
 impl Windowed {
-    /// Creates a master with at most `window` sets under way, at least 1. `config` has room for as
+    /// Creates a master with at most `window` sets in flight, at least 1. `config` has room for as
     /// many answers.
     pub fn new(config: MasterConfig, window: usize, far: Far) -> Result<Self, OffloadError> {
         let window = window.clamp(1, config.hold.max(1));
@@ -60,13 +60,14 @@ impl Windowed {
         Ok(number)
     }
 
-    /// Number of sets under way.
+    /// Returns the number of sets in flight.
     pub const fn under_way(&self) -> usize {
         (self.next - self.oldest) as usize
     }
 
-    /// Waits for the answer to the oldest set under way until `until`, and reads it. `None` on
-    /// timeout, or if nothing is under way: the caller can wait again or [give up](Self::give_up).
+    /// Waits until `until` for the answer to the oldest set in flight, and reads it. Returns `None`
+    /// on timeout or if nothing is in flight. The caller can wait again or [give
+    /// up](Self::give_up).
     pub fn take_back<T>(
         &mut self,
         until: LocalTime,
@@ -95,18 +96,18 @@ impl Windowed {
         taken
     }
 
-    /// Gives up the oldest set under way.
+    /// Gives up the oldest set in flight.
     pub fn give_up(&mut self) {
         self.oldest = (self.oldest + 1).min(self.next);
         self.end.master.release(self.oldest);
     }
 
-    /// Counters of the protocol machine.
+    /// Returns the counters of the protocol machine.
     pub const fn counters(&self) -> MasterCounters {
         self.end.master.counters()
     }
 
-    /// Counters of the link.
+    /// Returns the counters of the link.
     pub fn link_counters(&self) -> LinkCounters {
         self.end.link_counters()
     }

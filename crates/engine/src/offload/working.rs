@@ -20,9 +20,9 @@ use tautline_proto::time::{LocalTime, MediaTime};
 
 use crate::offload::far::together;
 
-/// Processing of blocks by a worker. All methods are called on the thread that runs [`work`].
+/// Processing of blocks by a worker. The thread that runs [`work`] calls all methods.
 pub trait Work {
-    /// Resets all state for a new activation. May allocate, because nothing is due yet.
+    /// Resets all state for a new activation. May allocate, because no answer is due yet.
     fn restart(&mut self);
 
     /// Processes a block from `input` to `output`. Returns its latency in frames. Runs in the float
@@ -43,23 +43,23 @@ pub struct WorkStanding {
     pub machine: WorkerCounters,
     /// Counters of its link, or the sum of both links.
     pub link: LinkCounters,
-    /// Whether the plugin has seen every block.
+    /// Whether the plugin has processed every block.
     pub state: PluginState,
-    /// Address for answers, after the first datagram.
+    /// Address for answers, known after the first datagram.
     pub master: Option<Endpoint>,
     /// Newest activation, if any.
     pub epoch: Option<u32>,
 }
 
 /// Works until `halt` is requested. Answers go to the source of the stream's last datagram, so that
-/// a master may change its address. The link must have room for one destination.
+/// a master can change its address. The link must have room for one destination.
 pub fn work(link: &mut dyn Pollable, worker: &mut Worker, work: &mut dyn Work, halt: &Halt) {
     Workbench::new(link, None, worker, work, halt).run();
 }
 
-/// Works in a pipeline until `halt` is requested: blocks arrive through `from`, the previous
-/// worker's link, and answers leave through `to`, the next one's. Requests for blocks go the
-/// opposite way; each is answered at its source.
+/// Works in a pipeline until `halt` is requested. Blocks arrive through `from`, the link to the
+/// previous worker, and answers leave through `to`, the link to the next one. Requests for blocks
+/// go in the opposite direction; each is answered at its source.
 pub fn work_between(
     from: &mut dyn Pollable,
     to: &mut dyn Pollable,
@@ -176,12 +176,12 @@ impl<'a> Workbench<'a> {
                 self.work.work(&turn, input, output)
             };
             self.worker.finish(latency);
-            // Published first, because a master with this answer may close the stream before this
-            // thread runs again.
+            // The status is published first: when the master has this answer, it may close the
+            // stream before this thread runs again.
             let standing = self.standing();
             self.work.finished(&standing);
-            // Sent at once, because a worker that catches up has many blocks to process. With none
-            // left, the link is read after the wait.
+            // The answer is sent at once, because a worker that catches up has many blocks to
+            // process. With none left, the link is read after the wait.
             self.send();
             if self.worker.behind() > 0 {
                 self.take_in();

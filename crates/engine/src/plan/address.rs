@@ -1,4 +1,4 @@
-//! ADDRESS as users write it: `rtp://HOST:PORT?iface=eth0`, or a `.sdp` file.
+//! ADDRESS in the user's syntax: `rtp://HOST:PORT?iface=eth0`, or a `.sdp` file.
 
 mod read;
 mod resolve;
@@ -19,13 +19,14 @@ use tautline_proto::wire::sdp::{Description, SdpWarning};
 
 use self::resolve::is_any;
 
-/// An address that cannot be used: one sentence that ends with the fix.
+/// An address that cannot be used; its message ends with the fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// The address is invalid.
     #[error("{0}")]
     Unusable(String),
-    /// The address may be valid but cannot be opened: unknown host, missing description.
+    /// The address may be valid but cannot be opened: the host is unknown or the description is
+    /// missing.
     #[error("{0}")]
     NotThere(String),
 }
@@ -38,30 +39,31 @@ pub struct Address {
     is_destination: bool,
     /// Interface by name or address.
     pub interface: Option<String>,
-    /// The only hosts to receive from; empty for all.
+    /// The only hosts to receive from; all if empty.
     pub sources: Vec<IpAddr>,
     /// Multicast TTL.
     pub ttl: Option<u8>,
-    /// Whether programs on this host receive packets sent to a group.
+    /// Whether programs on this host also receive packets sent to a group.
     pub loopback: Option<bool>,
     /// Gain of the stream in a mix.
     pub gain: Gain,
-    /// Maximum simultaneous senders, each a stream of its own; `None` for one.
+    /// Maximum simultaneous senders, each a separate stream; `None` for one.
     pub senders: Option<NonZeroUsize>,
     /// AVTP stream id to send, or the only one to receive.
     pub stream: Option<StreamId>,
-    /// Maximum distance of AVTP presentation times from those that sequence numbers imply.
+    /// Maximum deviation of AVTP presentation times from the times that sequence numbers imply.
     pub tolerance: Option<Span>,
 }
 
-/// Senders with `?senders=all`: more than people who play together, and few in memory.
+/// Maximum senders with `?senders=all`: more than people who play together, at a small cost in
+/// memory.
 pub const ALL_SENDERS: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 /// Maximum of `?senders=`.
-pub const MOST_SENDERS: usize = 1024;
+pub const MAX_SENDERS: usize = 1024;
 
-/// Maximum lead of AVTP presentation times. The 32 bits of nanoseconds reach 2.147 s ahead, and
-/// clocks differ.
-pub const MOST_AHEAD: Span = Span::from_millis(2100);
+/// Maximum lead of AVTP presentation times. Their 32 bits of nanoseconds reach 2.147 s ahead, less
+/// the difference of the clocks.
+pub const MAX_AHEAD: Span = Span::from_millis(2100);
 
 /// Priority of class A (IEEE 802.1Q §34.5).
 pub const CLASS_A: u8 = 3;
@@ -77,7 +79,7 @@ enum Target {
 #[derive(Debug, Clone, PartialEq)]
 struct EthernetTarget {
     interface: String,
-    /// `None` if an address is to be claimed.
+    /// `None` if an address will be claimed.
     address: Option<[u8; 6]>,
     priority: u8,
 }
@@ -85,17 +87,17 @@ struct EthernetTarget {
 /// An address on an Ethernet network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EthernetPlace {
-    /// Interface name; a VLAN has one of its own (`eth0.2`).
+    /// Interface name; a VLAN has its own (`eth0.2`).
     pub interface: String,
     /// Group or unicast address to send to or receive at.
     pub address: [u8; 6],
     /// Stream id to send, or the only one to receive.
     pub stream: Option<StreamId>,
-    /// Priority in this host's queues, and on the network through a VLAN's egress map.
+    /// Priority in this host's queues. A VLAN's egress map also sets it on the network.
     pub priority: u8,
 }
 
-/// Network place of a stream.
+/// Where a stream is on the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamPlace {
     /// UDP, for packets and reports.
@@ -131,12 +133,12 @@ impl Resolved {
         Self { place, form, stream, description: None, warnings: Vec::new() }
     }
 
-    /// Address of packets over UDP.
+    /// Returns the address of packets over UDP.
     pub const fn media(&self) -> Option<SocketAddr> {
         if let StreamPlace::Udp { media, .. } = self.place { Some(media) } else { None }
     }
 
-    /// Address of reports, if there are any.
+    /// Returns the address of reports, if there are any.
     pub const fn reports(&self) -> Option<SocketAddr> {
         match self.place {
             StreamPlace::Udp { reports, .. } => Some(reports),
@@ -145,12 +147,12 @@ impl Resolved {
         }
     }
 
-    /// TCP address to connect to or listen at.
+    /// Returns the TCP address to connect to or listen at.
     pub const fn tcp(&self) -> Option<SocketAddr> {
         if let StreamPlace::Tcp(place) = self.place { Some(place) } else { None }
     }
 
-    /// Place on Ethernet.
+    /// Returns the place on Ethernet.
     pub const fn ethernet(&self) -> Option<&EthernetPlace> {
         if let StreamPlace::Ethernet(place) = &self.place { Some(place) } else { None }
     }
@@ -169,7 +171,7 @@ impl Address {
         }
     }
 
-    /// Interface for the claim of a group address, if none was given.
+    /// Returns the interface on which to claim a group address, if none was given.
     pub fn unclaimed(&self) -> Option<&str> {
         match &self.place {
             Target::Ethernet(EthernetTarget { interface, address: None, .. }) => Some(interface),
@@ -191,12 +193,12 @@ impl Address {
         self
     }
 
-    /// Returns whether it is reached by a TCP connection.
+    /// Returns whether the stream uses a TCP connection.
     pub const fn is_by_tcp(&self) -> bool {
         matches!(self.place, Target::Tcp { .. })
     }
 
-    /// Wire form; a description always means RTP.
+    /// Returns the wire form of the packets; a description always means RTP.
     pub const fn form(&self) -> WireForm {
         match &self.place {
             Target::Udp { form, .. } => *form,
@@ -205,7 +207,7 @@ impl Address {
         }
     }
 
-    /// Takes the path of a `.sdp` file from `name`, the address as given: the path need not be
+    /// Takes the path of a `.sdp` file from `name`, the address as given. The path need not be
     /// UTF-8.
     #[must_use]
     pub fn with_bytes_of(mut self, name: &OsStr) -> Self {
@@ -216,7 +218,7 @@ impl Address {
         self
     }
 
-    /// Path of the `.sdp` file.
+    /// Returns the path of the `.sdp` file.
     pub fn file(&self) -> Option<&Path> {
         if let Target::Sdp(path) = &self.place { Some(path) } else { None }
     }
@@ -250,7 +252,7 @@ mod tests {
             assert_eq!(with.unclaimed(), None);
             assert_eq!(with.clone().claimed([1; 6]), with, "it has one");
         }
-        assert!(Address::to_hear("avtp://eth0").is_err(), "whoever hears has to know where");
+        assert!(Address::to_hear("avtp://eth0").is_err(), "a receiver needs an address");
         let nowhere = Address::to_send_to("avtp:///91:E0:F0:00:0A:01").unwrap_err();
         snapshot!(nowhere);
     }

@@ -15,7 +15,7 @@ use super::{ClockPlan, StreamPlan, sockets};
 const PACKETS: usize = 256;
 
 /// Returns whether a clock's packets arrive at the socket of a stream. Over Ethernet each has its
-/// own socket, and the kernel sorts packets by kind.
+/// own socket, because the kernel sorts packets by kind.
 fn come_together(
     (stream, heard): (&Address, &Resolved),
     (clock, told): (&Address, &Resolved),
@@ -31,8 +31,8 @@ fn covers(bound: SocketAddr, to: SocketAddr) -> bool {
     bound.port() == to.port() && (bound.ip() == to.ip() || every && !to.ip().is_multicast())
 }
 
-/// Follows a clock through the socket of the first stream that also receives it, or else through
-/// its own.
+/// Follows a clock through the socket of the first stream that also receives it, or else through a
+/// separate socket.
 pub fn follow(
     told: (&Address, &Resolved),
     places: &[(&Address, &Resolved)],
@@ -50,7 +50,7 @@ pub fn follow(
 }
 
 impl ClockPlan {
-    /// Splits the clock off the link of `stream`; returns the stream without it, and the clock.
+    /// Splits the clock off the link of `stream`. Returns the stream without it, and the clock.
     fn beside(stream: StreamPlan, address: &Address, resolved: &Resolved) -> (StreamPlan, Self) {
         let encapsulation = Encapsulation::Udp;
         let is_aside = Box::new(move |datagram: &[u8]| is_crf(encapsulation, datagram));

@@ -1,5 +1,6 @@
-//! Claims a group address for a stream without one (MAAP), before the stream is sent. An ordinary
-//! thread defends the address as long as the claim lives. If it is lost, the thread claims another.
+//! Claims a group address (MAAP) for a stream without one, before the stream is sent. An ordinary
+//! thread defends the address while the claim lives. If the address is lost, the thread claims
+//! another.
 
 use core::fmt;
 use std::io;
@@ -19,7 +20,7 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::plan::address::Address;
 use crate::plan::random;
 
-/// Reason why no address was claimed: one sentence that ends with the fix.
+/// Reason why no address was claimed; its message ends with the fix.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
     /// The socket cannot be opened.
@@ -27,7 +28,7 @@ pub enum ClaimError {
     Open(#[from] OpenError),
     /// Another system call failed.
     #[error(
-        "claiming an address on {interface}: {error}; is it up? Else give an address, as in avtp://{interface}/91:E0:F0:00:FE:01"
+        "claiming an address on {interface}: {error}; bring it up, or give an address, as in avtp://{interface}/91:E0:F0:00:FE:01"
     )]
     System {
         /// Interface for the claim.
@@ -35,9 +36,9 @@ pub enum ClaimError {
         /// Error of the system call.
         error: io::Error,
     },
-    /// Every requested address is in use by another host.
+    /// Other hosts use every address that was tried.
     #[error(
-        "claiming an address on {0}: others had all that were asked for; give one, as in avtp://{0}/91:E0:F0:00:FE:01"
+        "claiming an address on {0}: all tried addresses are in use; give one, as in avtp://{0}/91:E0:F0:00:FE:01"
     )]
     AllTaken(String),
 }
@@ -45,21 +46,21 @@ pub enum ClaimError {
 /// State of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimStanding {
-    /// Probing whether another host has the address.
+    /// A probe checks whether another host has the address.
     Asking,
     /// The address is claimed.
     Held(EthernetAddress),
-    /// The address was claimed and lost to a host with more right; another address is being probed.
+    /// The address was lost to a host that takes precedence; another address is being probed.
     Lost {
         /// Host that has the address now.
         to: EthernetAddress,
     },
-    /// No address was claimed. Holds the `errno`; `None` if other hosts had all requested
-    /// addresses.
+    /// No address was claimed. Holds the `errno`, or `None` if other hosts have every address that
+    /// was tried.
     Failed(Option<i32>),
 }
 
-/// A claimed address. It is defended until this value is dropped, and released then.
+/// A claimed address. It is defended until this value is dropped, then released.
 pub struct ClaimedAddress {
     without: Address,
     shared: Arc<ClaimShared>,
@@ -85,8 +86,8 @@ impl ClaimShared {
 }
 
 impl ClaimedAddress {
-    /// Timeout for a first claim. One probe takes two seconds; the rest is for conflicts.
-    const PATIENCE: Span = Span::from_secs(20);
+    /// Timeout for the first claim. One probe takes two seconds; the rest is for conflicts.
+    const TIMEOUT: Span = Span::from_secs(20);
     /// Extra time that `wait` grants the thread.
     const LATE: Duration = Duration::from_secs(5);
     const LOOK: Span = Span::from_millis(100);
@@ -113,15 +114,15 @@ impl ClaimedAddress {
         Ok(Some(Self { without: without.clone(), shared, thread: Some(thread) }))
     }
 
-    /// Waits for the claim and returns the stream's address: in about two seconds, later after
-    /// conflicts.
+    /// Waits for the claim and returns the stream's address. This takes about two seconds, longer
+    /// after conflicts.
     pub fn wait(&self) -> Result<Address, ClaimError> {
-        let patience = Duration::from_nanos(Self::PATIENCE.as_nanos().unsigned_abs()) + Self::LATE;
+        let timeout = Duration::from_nanos(Self::TIMEOUT.as_nanos().unsigned_abs()) + Self::LATE;
         let asking = |standing: &mut ClaimStanding| {
             matches!(standing, ClaimStanding::Asking | ClaimStanding::Lost { .. })
         };
         let waited =
-            self.shared.changed.wait_timeout_while(self.shared.standing(), patience, asking);
+            self.shared.changed.wait_timeout_while(self.shared.standing(), timeout, asking);
         let standing = *waited.unwrap_or_else(PoisonError::into_inner).0;
         let interface = || self.without.unclaimed().unwrap_or_default().to_owned();
         match standing {
@@ -149,9 +150,9 @@ fn first(
     socket: &MaapSocket,
     told: &ClaimShared,
 ) -> Result<AddressClaim, ClaimStanding> {
-    // Errors of the socket have an `errno`.
+    // Errors of the socket always have an `errno`.
     let system = |error: io::Error| ClaimStanding::Failed(error.raw_os_error());
-    let until = now() + ClaimedAddress::PATIENCE;
+    let until = now() + ClaimedAddress::TIMEOUT;
     loop {
         speak(&mut claim, socket).map_err(system)?;
         if let Some(ClaimEvent::Claimed(address)) = claim.poll_event() {
@@ -189,8 +190,8 @@ fn speak(claim: &mut AddressClaim, socket: &MaapSocket) -> io::Result<()> {
 }
 
 fn listen(claim: &mut AddressClaim, socket: &MaapSocket, until: LocalTime) -> io::Result<()> {
-    let patience = claim.deadline().min(until) - now();
-    if let Some((from, message)) = socket.receive(patience.max(Span::ZERO))? {
+    let timeout = claim.deadline().min(until) - now();
+    if let Some((from, message)) = socket.receive(timeout.max(Span::ZERO))? {
         claim.handle(&message, from, now());
     }
     Ok(())
@@ -199,7 +200,7 @@ fn listen(claim: &mut AddressClaim, socket: &MaapSocket, until: LocalTime) -> io
 impl Drop for ClaimedAddress {
     fn drop(&mut self) {
         self.shared.over.store(true, Ordering::Relaxed);
-        // The thread returns nothing of use.
+        // The thread returns no result.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -1,4 +1,4 @@
-//! Creates plans with the usual settings, including their sockets. No other module does.
+//! Creates plans with the usual settings, including their sockets. No other module does that.
 
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
@@ -10,13 +10,13 @@ use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::latency::{
-    DEFAULT_LATENCY, LatencyRule, kept_latency, least_latency, usual_latency,
+    DEFAULT_LATENCY, LatencyRule, kept_latency, min_latency, usual_latency,
 };
 use tautline_proto::packet::StreamId;
 use tautline_proto::packetizer::Identity;
 use tautline_proto::redundancy::ETHERNET;
 use tautline_proto::send_policy::SendPolicyConfig;
-use tautline_proto::stream::{MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat};
+use tautline_proto::stream::{MAX_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_proto::wire::{PacketHeads, WireForm};
@@ -29,7 +29,7 @@ use crate::error::RunError;
 use crate::plan::probes::Probes;
 use crate::plan::random_identity;
 
-/// The requested latency is shorter than packets and device allow.
+/// The requested latency is too short for the packets and the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooShort {
     /// Requested latency.
@@ -38,8 +38,8 @@ pub struct TooShort {
     pub least: Span,
 }
 
-/// Returns the latency to announce if packets and device take `least`; `usual` unless the user
-/// chose one.
+/// Returns the latency to announce: `usual` unless the user chose one. `least` is the minimum of
+/// packets and device.
 pub fn promised(rule: LatencyRule, usual: Span, least: Span) -> Result<Span, TooShort> {
     match rule {
         LatencyRule::Chosen(asked) if asked < least => Err(TooShort { asked, least }),
@@ -48,18 +48,18 @@ pub fn promised(rule: LatencyRule, usual: Span, least: Span) -> Result<Span, Too
     }
 }
 
-/// Returns the initial latency at such a device, of a stream whose sender announces `promise`.
+/// Returns the initial latency, at such a device, of a stream with announced latency `promise`.
 pub fn kept(
     rule: LatencyRule,
     promise: Option<Span>,
     format: &StreamFormat,
     device: &Settings,
 ) -> Result<Span, TooShort> {
-    let least = least_latency(format.ptime(), device);
+    let least = min_latency(format.ptime(), device);
     promised(rule, kept_latency(promise.unwrap_or(DEFAULT_LATENCY), least), least)
 }
 
-/// Sizes a socket for the packets of a stream, including redundancy and repeats.
+/// Sizes a socket for the packets of a stream, including redundancy and retransmissions.
 pub fn make_room(udp: &mut UdpOptions, format: &StreamFormat, period: Frames, heads: PacketHeads) {
     let packets = packets_per_second(format.rate, format.packet);
     udp.datagram_bytes = heads.datagram_bytes(format).max(ETHERNET);
@@ -68,7 +68,7 @@ pub fn make_room(udp: &mut UdpOptions, format: &StreamFormat, period: Frames, he
     udp.transmit_stamp_every = (packets / 20).max(1);
 }
 
-/// Sizes a socket for all packets and destinations that can be requested during the run.
+/// Sizes a socket for all packets and destinations that the user can request during the run.
 pub fn make_room_for_changes(
     udp: &mut UdpOptions,
     format: &StreamFormat,
@@ -79,7 +79,7 @@ pub fn make_room_for_changes(
     let (packet, sample) =
         (format.rate.frames_within(longest), tautline_dsp::format::SampleFormat::F32);
     let widest = StreamFormat { packet, sample, coder: None, ..*format };
-    let most = heads.datagram_bytes(&widest).min(MOST_DATAGRAM_BYTES);
+    let most = heads.datagram_bytes(&widest).min(MAX_DATAGRAM_BYTES);
     let whole = udp
         .destinations
         .iter()
@@ -92,16 +92,16 @@ pub fn make_room_for_changes(
     udp.datagram_bytes = udp.datagram_bytes.max(most);
     udp.packets_per_second = packets_per_second(format.rate, shortest);
     udp.batch = batch(period, shortest);
-    udp.most_destinations = Destinations::MOST;
+    udp.max_destinations = Destinations::MAX;
 }
 
-/// Maximum number of packets sent at once: those of two periods.
+/// Returns the maximum number of packets sent at once: those of two periods.
 pub fn batch(period: Frames, packet: Frames) -> usize {
     2 * (period.as_len() / packet.as_len().max(1) + 2).max(4)
 }
 
 impl SendPlan {
-    /// Sends what `device` captures, unchanged, through `opened` at the usual latency.
+    /// Sends the device's audio, unchanged, through `opened` at the usual latency.
     pub fn new(
         address: String,
         opened: OpenedStream,
@@ -114,7 +114,7 @@ impl SendPlan {
             spaced: outbound.ringed,
             destinations: outbound.destinations.iter().map(Endpoint::host).collect(),
             by_two_networks: outbound.networks.is_some(),
-            most_bytes: outbound.datagram_bytes,
+            max_bytes: outbound.datagram_bytes,
             ..SendPolicyConfig::new(format, random_identity()?, usual, device)
         };
         Ok(Self {
@@ -139,7 +139,7 @@ impl SendPlan {
 }
 
 impl StreamPlan {
-    /// Receives a stream at `address`, with the gain and the number of senders given there.
+    /// Receives a stream at `address`, with the gain and number of senders in that address.
     pub fn of(address: &Address, receiver: JitterBufferConfig, opened: OpenedStream) -> Self {
         let OpenedStream { link, control, .. } = opened;
         let Address { gain, senders, tolerance, .. } = *address;
@@ -150,7 +150,7 @@ impl StreamPlan {
 }
 
 impl ClockPlan {
-    /// Clock stream at an address; `None` unless it is AVTP.
+    /// Returns the clock stream at an address; `None` unless it is AVTP.
     pub fn of(address: &Address, resolved: &Resolved, opened: OpenedStream) -> Option<Self> {
         let WireForm::Avtp(encapsulation) = resolved.form else { return None };
         let (address, stream) = (address.to_string(), resolved.stream);
@@ -166,14 +166,15 @@ pub fn identity(to: &[Resolved]) -> Result<Identity, RunError> {
         return Ok(Identity { stream, ..random });
     }
     let Some(place) = to.iter().find_map(Resolved::ethernet) else { return Ok(random) };
-    // An interface without an address, such as loopback: a random id avoids collisions.
+    // An interface without an address, such as loopback, gets a random id to avoid collisions.
     let Ok([a, b, c, d, e, f]) = own_address(&place.interface) else { return Ok(random) };
     let number = random.stream.0 & u64::from(u16::MAX);
     let stream = StreamId(u64::from_be_bytes([a, b, c, d, e, f, 0, 0]) | number);
     Ok(Identity { stream, ..random })
 }
 
-/// Jitter-buffer settings for a stream like `format`, overridden by the address's description.
+/// Returns the jitter-buffer settings for a stream like `format`; the address's description takes
+/// precedence.
 pub fn receiver(
     resolved: &Resolved,
     format: StreamFormat,
@@ -187,7 +188,7 @@ pub fn receiver(
     JitterBufferConfig::new(wire, format, link_offset)
 }
 
-/// Returns `format`, overridden by the address's description.
+/// Returns `format`; the address's description takes precedence.
 pub fn described(resolved: &Resolved, format: StreamFormat) -> StreamFormat {
     let Some(described) = &resolved.description else { return format };
     StreamFormat {

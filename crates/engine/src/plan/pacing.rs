@@ -1,9 +1,9 @@
-//! Pacing of a stream's packets: the modes, and the choice of the best one available here.
+//! Pacing of a stream's packets: the modes, and the choice of the best available one.
 //!
 //! The best modes are queues that hold each packet until its launch time, however late a thread
 //! hands it over: the card's own queue, then the kernel's `etf` (TAI), then its `fq` (monotonic
-//! clock, needs no privilege). Next is a thread that sleeps until each departure. In the last mode,
-//! all packets of a period leave at once.
+//! clock, no privilege needed). Next is a thread that sleeps until each departure. In the last
+//! mode, all packets of a period leave at once.
 
 mod phase;
 mod queues;
@@ -21,7 +21,7 @@ use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 
 use crate::plan::LinkKind;
-use crate::plan::pacing::phase::{HandOver, HandOvers, MOST_AT_ONCE, slept, woken};
+use crate::plan::pacing::phase::{HandOver, HandOvers, MAX_AT_ONCE, slept, woken};
 use crate::plan::pacing::queues::{LaunchQueue, has_etf, queues};
 use crate::plan::sockets::LinkOptions;
 
@@ -40,14 +40,14 @@ tautline_dsp::named_enum! {
         /// All packets of a period at once.
         Batch = "batch",
     }
-    unknown: "`{}` is no rung of the pacing ladder; use one of etf-offload, etf, fq, sleep, batch"
+    unknown: "invalid pacing mode '{}': must be etf-offload, etf, fq, sleep or batch"
 }
 
 impl PacingMode {
     const fn queue(self) -> &'static str {
         match self {
-            Self::Offload => "an etf whose card launches packets (offload)",
-            Self::Etf => "an etf by CLOCK_TAI without deadline_mode",
+            Self::Offload => "an etf with offload",
+            Self::Etf => "an etf with CLOCK_TAI and without deadline_mode",
             Self::Fq => "an fq",
             Self::Sleep | Self::Batch => "needed",
         }
@@ -62,10 +62,10 @@ impl PacingMode {
     }
 }
 
-/// A requested mode is unavailable. The caller knows the option that requested it and adds the
-/// hint.
+/// A requested mode is unavailable. The caller adds the hint, because it knows the option that
+/// requested the mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("launching packets by {mode}: {why}")]
+#[error("pacing with {mode}: {why}")]
 pub struct PacingRefused {
     /// Requested mode.
     pub mode: PacingMode,
@@ -89,7 +89,7 @@ pub struct Paced {
 }
 
 impl Paced {
-    /// Time from a packet's due time to its departure.
+    /// Returns the time from a packet's due time to its departure.
     pub fn lead(&self) -> Span {
         self.launch.map_or(self.spacing.lead, |launch| launch.lead)
     }
@@ -105,8 +105,8 @@ pub fn heeded(all: &[QueueDiscipline], interface: u32) -> Vec<PacingMode> {
 const WORTH: i64 = 4;
 
 /// Chooses the best available pacing for a link. `link` and `asked` are the user's options, `spare`
-/// is the latency without the packing age, `scheduler` is that of the thread that hands packets
-/// over. Takes about 100 ms if a queue supports launch times, so call it on an ordinary thread
+/// is the latency without the packing age, and `scheduler` is that of the thread that hands packets
+/// over. If a queue supports launch times this takes about 100 ms, so call it on an ordinary thread
 /// before the stream starts.
 pub fn pace(
     by: &mut LinkOptions,
@@ -116,14 +116,13 @@ pub fn pace(
 ) -> Result<Paced, PacingRefused> {
     let spaced = link.spaces(format, period);
     let packets = period.as_len().div_ceil(format.packet.as_len().max(1));
-    // A wire thread hands packets over after the device's thread is done, and when that disturbs no
-    // launch.
+    // A wire thread hands packets over when the device's thread is done and no launch is disturbed.
     let launched_by_wire = match link {
         LinkKind::Auto => packets > 1,
         _ => spaced,
     };
     // A network that reserves bandwidth for an AVTP stream allows one packet per interval (IEEE
-    // 802.1Q §34.3). Several at once exceed the reservation, even short ones.
+    // 802.1Q §34.3). Several packets at once exceed the reservation, even if they are short.
     let one_by_one = matches!(by, LinkOptions::Ethernet(_)) && launched_by_wire && packets > 1;
     let packet = format.ptime();
     let mut paced = climb(
@@ -133,7 +132,7 @@ pub fn pace(
         if spaced { PacingMode::Sleep } else { PacingMode::Batch },
     )?;
     by.pace(paced.launch, paced.spacing);
-    // Packets with launch times are meant for the etf; a probe without launch times would fail.
+    // A stream with launch times passes the etf; a probe without launch times would fail.
     if paced.launch.is_none()
         && let Some(told) = pass_by_etf(by)
     {
@@ -142,8 +141,8 @@ pub fn pace(
     Ok(paced)
 }
 
-/// An etf drops packets without a launch time; sets their priority to 0 if they pass then. Returns
-/// the outcome for the user.
+/// An etf drops packets without a launch time. Sets their priority to 0 if they pass with it.
+/// Returns a message for the user.
 fn pass_by_etf(link: &mut LinkOptions) -> Option<String> {
     let interfaces = link.interfaces()?;
     if !has_etf(&queue_disciplines().ok()?, &interfaces) {
@@ -161,13 +160,13 @@ fn pass_by_etf(link: &mut LinkOptions) -> Option<String> {
         if ethernet.priority > 0 && passes(&LinkOptions::Ethernet(plain)) {
             let priority = core::mem::take(&mut ethernet.priority);
             return Some(format!(
-                "an etf drops what of priority {priority} has no launch time, so that its priority is 0"
+                "etf drops packets of priority {priority} without a launch time; using priority 0"
             ));
         }
     }
     Some(
-        "no packet of a probe without a launch time left, as an etf drops those: put it below a queue for one \
-         priority (taut doctor says how), or let packets be launched by it (CAP_NET_ADMIN)"
+        "etf drops packets without a launch time, so none would be sent: attach it below a queue for one priority \
+         (see `taut doctor`), or grant CAP_NET_ADMIN to use launch times"
             .to_owned(),
     )
 }
@@ -208,7 +207,7 @@ fn climb(
     if let Some(mode) = asked.filter(|mode| mode.clock().is_none()) {
         let by_wire_thread = mode == PacingMode::Sleep;
         let spacing = if by_wire_thread { sleeping(wanted) } else { Spacing::default() };
-        let why = "it was asked for".to_owned();
+        let why = "requested".to_owned();
         return Ok(Paced { mode, spacing, by_wire_thread, why, ..plain });
     }
     if asked.is_none() && wanted.packets <= 1 && !matches!(link, LinkOptions::Ethernet(_)) {
@@ -220,7 +219,7 @@ fn climb(
     let mut why = Vec::new();
     let found = queues(&all, by);
     for queue in found.iter().filter(|queue| asked.is_none_or(|asked| asked == queue.mode)) {
-        // Unless the user requests the mode, it must cost no more of the latency than it is worth.
+        // Unless the user requests the mode, its lead must be a small part of the latency.
         let most = if asked.is_some() { Span::MAX } else { wanted.spare.divided(WORTH) };
         match held_by((link, by), *queue, wanted, most) {
             Ok(paced) => {
@@ -233,13 +232,13 @@ fn climb(
     if why.is_empty() {
         why.push(match asked {
             Some(mode) if interfaces.is_none() => {
-                format!("{mode} launches where all packets of a network leave by one interface")
+                format!("{mode} needs one interface for all packets of a network")
             }
             Some(mode) if by.len() > 1 => {
-                format!("the two interfaces have no queues alike that are {}", mode.queue())
+                format!("the two interfaces do not both have {}", mode.queue())
             }
             Some(mode) => format!("no queue of the interface is {}", mode.queue()),
-            None => "no queue of the interface heeds launch times".to_owned(),
+            None => "no queue of the interface supports launch times".to_owned(),
         });
     }
     match asked {
@@ -248,7 +247,9 @@ fn climb(
             let sleeping = wanted.one_by_one.then(|| sleeping(wanted));
             let worth = |spacing: &Spacing| spacing.lead <= wanted.spare.divided(WORTH);
             if let Some(lead) = sleeping.filter(|spacing| !worth(spacing)).map(|it| it.lead) {
-                why.push(format!("a thread that sleeps to each would take {lead} of the latency"));
+                why.push(format!(
+                    "a thread that sleeps until each would use {lead} of the latency"
+                ));
             }
             let why = why.join("; ");
             Ok(match sleeping.filter(worth) {
@@ -261,7 +262,7 @@ fn climb(
     }
 }
 
-/// Most regular spacing that a wire thread achieves without launch times.
+/// Returns the most regular spacing that a wire thread achieves without launch times.
 fn sleeping(wanted: PacedStream) -> Spacing {
     let [wake, late] = wanted.wakes();
     Spacing { together: 1, lead: woken(wake, wanted.packet).avoided(slept(late), wanted.packet) }
@@ -277,23 +278,23 @@ fn held_by(
 ) -> Result<Paced, String> {
     let LaunchQueue { mode, least, ahead, stamped_ahead } = queue;
     let Some(clock) = mode.clock() else {
-        return Err(format!("{mode} launches nothing here"));
+        return Err(format!("{mode} has no launch times"));
     };
     let (packet, [wake, late]) = (wanted.packet, wanted.wakes());
     let launched = |lead: Span| match lead > most {
-        true => Err(format!("launch times by {mode} would take {lead} of the latency")),
+        true => Err(format!("launch times with {mode} would use {lead} of the latency")),
         false => Ok(LaunchOptions { clock, lead, least, ahead }),
     };
     let (mut cost, mut latest, mut probed) = (Span::ZERO, Span::ZERO, 0);
     for interface in interfaces {
         let launch = launched(least + slept(late))?;
         let probe = tried(link.to_nobody(*interface), Some((launch, stamped_ahead)))
-            .map_err(|error| format!("{mode} is not to be had: {}", error.answer))?;
+            .map_err(|error| format!("{mode} is unavailable: {}", error.answer))?;
         if !probe.is_held() {
             return Err(format!("{mode} {}", broken(&probe)));
         }
         // Each packet goes to every network, and to every destination there.
-        cost += probe.cost.times(link.most_destinations() as i64);
+        cost += probe.cost.times(link.max_destinations() as i64);
         latest = latest.max(probe.off.last().copied().unwrap_or_default());
         probed += probe.off.len();
     }
@@ -301,7 +302,7 @@ fn held_by(
         packet,
         packets: wanted.packets,
         // An fq counts the packets to all destinations as one stream.
-        most: wanted.packets.min(MOST_AT_ONCE / link.most_destinations()),
+        most: wanted.packets.min(MAX_AT_ONCE / link.max_destinations()),
         cost,
         wake,
         late: slept(late),
@@ -317,14 +318,14 @@ fn held_by(
         spacing: Spacing { together, lead: hold },
         by_wire_thread: wanted.launched_by_wire,
         why: format!(
-            "{probed} probe packets left {latest} after their launch times at most, {together} at once are handed \
-             over in {takes}, {begin} after the first is due"
+            "{probed} probe packets left at most {latest} after their launch times; hand-overs of {together} take \
+             {takes} and begin {begin} after the first is due"
         ),
     })
 }
 
-/// Probes a link, with or without launch times. The second value of `launch` is how long before its
-/// launch time the driver gets a packet.
+/// Probes a link, with or without launch times. The second value of `launch` is the time before
+/// launch at which the driver gets a packet.
 fn tried(
     mut link: LinkOptions,
     launch: Option<(LaunchOptions, Span)>,
@@ -333,8 +334,8 @@ fn tried(
     let mut link = match link {
         LinkOptions::Udp(udp) => DirectLink::open(&UdpOptions { transmit_stamp_every: 1, ..*udp }),
         LinkOptions::Tcp(link) => Err(OpenError {
-            tried: format!("probing the way to {}", link.place),
-            answer: "no queue launches what a connection sends".into(),
+            tried: format!("probing the path to {}", link.place),
+            answer: "TCP connections have no launch times".into(),
             mend: "leave --pacing out".into(),
             errno: 0,
         }),
@@ -350,9 +351,9 @@ fn broken(probe: &LaunchProbe) -> String {
     let LaunchProbe { off, dropped, refused, .. } = probe;
     match (off.first(), dropped, refused) {
         (_, 1.., _) => format!("dropped {dropped} probe packets"),
-        (_, _, 1..) => "did not take probe packets".to_owned(),
-        (Some(off), ..) => format!("let a probe packet go {} before its launch time", off.abs()),
-        (None, ..) => "says of no probe packet when it left".to_owned(),
+        (_, _, 1..) => "refused probe packets".to_owned(),
+        (Some(off), ..) => format!("sent a probe packet {} before its launch time", off.abs()),
+        (None, ..) => "reported no transmit time of a probe packet".to_owned(),
     }
 }
 
@@ -397,7 +398,7 @@ mod tests {
         assert_eq!(paced(by_ethernet(), LinkKind::Auto, 48, roomy).0, PacingMode::Batch);
         assert_eq!(paced(by_ethernet(), LinkKind::Direct, 6, roomy).0, PacingMode::Batch);
         assert_eq!(paced(by_ethernet(), LinkKind::Auto, 6, Span::ZERO).0, PacingMode::Batch);
-        // Over UDP no network reserves bandwidth, so short packets go together.
+        // Over UDP no network reserves bandwidth, so short packets leave together.
         let to = "127.0.0.1:9".parse().unwrap();
         let by_udp = LinkOptions::Udp(Box::new(UdpOptions::sender(vec![to])));
         assert_eq!(paced(by_udp, LinkKind::Auto, 6, roomy).0, PacingMode::Batch);

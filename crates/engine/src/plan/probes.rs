@@ -1,9 +1,9 @@
 //! Selection of the packets that are measured.
 
 tautline_dsp::named_enum! {
-    /// Which packets are measured: stages, latency from the sound, ledger lines. Counters take
-    /// every packet. So do decisions: arrivals, and the latency that a receiver reports to its
-    /// sender.
+    /// Which packets are measured: their stages, their latency in the sound, and ledger lines.
+    /// Counters include every packet, as do decisions about arrivals and about the latency that a
+    /// receiver reports to its sender.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum Probes {
         /// Every packet.
@@ -11,10 +11,10 @@ tautline_dsp::named_enum! {
         All = "all",
         /// One packet in 64.
         OneIn64 = "64",
-        /// No packet, and no latency from the sound.
+        /// No packet, and no latency measured in the sound.
         Off = "off",
     }
-    unknown: "`{}` is no number of packets; write all, 64 or off"
+    unknown: "invalid number of packets '{}': must be all, 64 or off"
 }
 
 impl Probes {

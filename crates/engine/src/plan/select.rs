@@ -9,17 +9,17 @@ tautline_dsp::named_enum! {
         /// Plays all streams at once.
         #[default]
         Mix = "mix",
-        /// Plays the first stream, in the given order, that is alive.
+        /// Plays the first stream, in the given order, that is active.
         Priority = "priority",
-        /// Plays the stream that became alive first, until it stops.
+        /// Plays the stream that became active first, until it stops.
         FirstAlive = "first-alive",
     }
-    unknown: "`{}` is no way to select a stream; use mix, priority or first-alive"
+    unknown: "invalid rule '{}': must be mix, priority or first-alive"
 }
 
-/// Timeout after which a stream without packets is not alive: ten usual packets, longer than
-/// typical host stalls.
-pub(crate) const PATIENCE: Span = Span::from_millis(100);
+/// Timeout after which a stream without packets is inactive: ten usual packets, longer than typical
+/// host stalls.
+pub(crate) const TIMEOUT: Span = Span::from_millis(100);
 
 impl Select {
     pub(crate) fn hears(self, index: usize, chosen: Option<usize>) -> bool {

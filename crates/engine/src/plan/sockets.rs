@@ -1,4 +1,4 @@
-//! Options for the links of addresses: to all destinations of a stream, and for receiving.
+//! Link options for addresses: for sending to all destinations of a stream, and for receiving.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -12,7 +12,7 @@ use tautline_io::tcp::{TcpOptions, keep};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::pair::{self, MakeSeal, OpenedStream};
 use tautline_io::udp::{UdpOptions, interface_label, leaves_by};
-use tautline_proto::stream::{MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat};
+use tautline_proto::stream::{MAX_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
 use tautline_proto::wire::avtp::{self, Encapsulation, crf};
@@ -22,7 +22,8 @@ use crate::plan::address::{Address, AddressError, CLASS_A, EthernetPlace, Resolv
 
 type Destination<'a> = (&'a Address, &'a Resolved);
 
-/// Sets interface, TTL and loopback from the destinations; all of one socket must agree.
+/// Sets interface, TTL and loopback from the destinations. All destinations of one socket must
+/// agree.
 pub fn set(
     udp: &mut UdpOptions,
     addresses: &[Address],
@@ -36,15 +37,15 @@ pub fn set(
         let meant_for_groups = host.ttl.map(|_| "ttl").or(host.loopback.map(|_| "loop"));
         if let Some(key) = meant_for_groups {
             return Err(AddressError::Unusable(format!(
-                "`{key}` is for multicast groups and {host} is none; leave it out"
+                "'{key}' applies only to multicast groups; leave it out of {host}"
             )));
         }
     }
     let bound = hosts.iter().find(|(host, _)| host.interface.is_some());
     if let (Some((group, _)), Some((host, _))) = (groups.first(), bound) {
         return Err(AddressError::Unusable(format!(
-            "{host} beside the group {group} goes by this machine's routes; leave its iface out, \
-             or run one taut for each"
+            "cannot use iface of {host} together with the group {group}; leave it out, or run one \
+             taut for each"
         )));
     }
     let interface = |(to, _): &Destination<'_>| to.interface.clone();
@@ -70,8 +71,8 @@ fn agreed<T: PartialEq>(
     match destinations.iter().find(|other| asked(other) != wanted) {
         None => Ok(Some(wanted)),
         Some((other, _)) => Err(AddressError::Unusable(format!(
-            "{} and {other} differ in `{key}`, and all --to go out of one socket; give them the \
-             same or run one taut per interface",
+            "{} and {other} differ in '{key}', but all --to use one socket; give the same value \
+             or run one taut per interface",
             first.0
         ))),
     }
@@ -82,7 +83,7 @@ fn agreed<T: PartialEq>(
 pub struct TcpLink {
     /// Address to connect to or listen at.
     pub place: SocketAddr,
-    /// Whether the stream is sent; the sender connects.
+    /// Whether this end sends the stream; the sender connects.
     pub sends: bool,
     /// Options of the connection.
     pub options: TcpOptions,
@@ -109,13 +110,13 @@ impl LinkOptions {
         self
     }
 
-    /// Opens the link for the calling thread; or on a wire thread, with a priority below a device
-    /// thread's `device`.
+    /// Opens the link, for the calling thread or on a wire thread. A wire thread has a lower
+    /// priority than `device`, the device thread's.
     pub fn open(&self, device: Option<Scheduler>) -> Result<OpenedStream, OpenError> {
         self.open_sealed(device, None)
     }
 
-    /// Opens the link with encryption of packets and reports, if `seal` is given; for RTP only.
+    /// Opens the link. Encrypts packets and reports if `seal` is given; for RTP only.
     pub fn open_sealed(
         &self,
         device: Option<Scheduler>,
@@ -131,8 +132,8 @@ impl LinkOptions {
             }
             (Self::Ethernet(options), None) => ethernet::open_stream(options, device),
             (Self::Ethernet(options), Some(_)) => Err(OpenError {
-                tried: format!("sealing what goes by {}", options.interface),
-                answer: "SRTP is of RTP, by UDP or TCP".into(),
+                tried: format!("encrypting packets on {}", options.interface),
+                answer: "SRTP needs RTP over UDP or TCP".into(),
                 mend: "use rtp://, or leave the key out".into(),
                 errno: 0,
             }),
@@ -149,8 +150,8 @@ impl LinkOptions {
                     let seldom = options.packets_per_second / STAMPED_A_SECOND;
                     options.transmit_stamp_every = options.transmit_stamp_every.max(seldom);
                 }
-                // An ETF that is not at the root serves the priority of class A and drops other
-                // packets.
+                // An ETF that is not at the root serves only the class A priority, and drops
+                // packets without a launch time.
                 if by_etf {
                     options.priority = CLASS_A;
                 }
@@ -161,26 +162,27 @@ impl LinkOptions {
         }
     }
 
-    /// Maximum destinations per packet on one network, now or later in the run.
-    pub fn most_destinations(&self) -> usize {
+    /// Returns the maximum number of destinations per packet on one network, including later
+    /// changes.
+    pub fn max_destinations(&self) -> usize {
         match self {
-            Self::Udp(options) => options.destinations.len().max(options.most_destinations).max(1),
+            Self::Udp(options) => options.destinations.len().max(options.max_destinations).max(1),
             Self::Tcp(_) | Self::Ethernet(_) => 1,
         }
     }
 
-    /// Lets the kernel timestamp the departure of one packet in `packets`.
+    /// Requests a kernel timestamp for the departure of one packet in `packets`.
     pub const fn stamp_every(&mut self, packets: u32) {
         match self {
             Self::Udp(options) => options.transmit_stamp_every = packets,
-            // The TCP segment that carries a packet is unknown.
+            // The kernel timestamps TCP segments, not packets.
             Self::Tcp(_) => {}
             Self::Ethernet(options) => options.transmit_stamp_every = packets,
         }
     }
 
-    /// Indexes of the outgoing interfaces, one per network; `None` if a network has several or
-    /// unknown ones.
+    /// Returns the indexes of the outgoing interfaces, one per network. `None` if a network has
+    /// several or unknown ones.
     pub fn interfaces(&self) -> Option<Vec<u32>> {
         match self {
             Self::Udp(options) => interfaces(options),
@@ -197,7 +199,7 @@ impl LinkOptions {
                 let six = options.bind.is_ipv6();
                 options.destinations = vec![SocketAddr::new(nobody(six), DISCARD)];
                 options.also = None;
-                options.most_destinations = 0;
+                options.max_destinations = 0;
                 (options.ttl, options.loopback) = (1, false);
                 options.interface = Some(interface_label(interface));
                 options.bind.set_port(0);
@@ -205,7 +207,7 @@ impl LinkOptions {
             }
             // A connection always has a receiver.
             Self::Tcp(link) => Self::Tcp(*link),
-            // A switch never returns a frame to its port of origin.
+            // A switch never sends a frame back to its port of origin.
             Self::Ethernet(options) => {
                 let own = own_address(&options.interface).unwrap_or(options.address);
                 Self::Ethernet(EthernetOptions { address: own, ..options.clone() })
@@ -214,7 +216,7 @@ impl LinkOptions {
     }
 }
 
-/// [`LinkOptions::interfaces`] of a UDP link.
+/// Returns the [`LinkOptions::interfaces`] of a UDP link.
 pub fn interfaces(options: &UdpOptions) -> Option<Vec<u32>> {
     core::iter::once(options).chain(options.also.as_deref()).map(one_interface).collect()
 }
@@ -228,8 +230,8 @@ fn one_interface(options: &UdpOptions) -> Option<u32> {
 /// UDP port of the discard service (RFC 863).
 const DISCARD: u16 = 9;
 
-/// A group reserved for examples, without receivers (RFC 5771 §9.2; for IPv6 the prefix of RFC
-/// 3849, RFC 3306).
+/// Returns an example group without receivers (RFC 5771 §9.2; for IPv6 the prefix of RFC 3849, RFC
+/// 3306).
 const fn nobody(six: bool) -> IpAddr {
     match six {
         false => IpAddr::V4(Ipv4Addr::new(233, 252, 0, 9)),
@@ -237,9 +239,9 @@ const fn nobody(six: bool) -> IpAddr {
     }
 }
 
-/// Packets per second with a transmit stamp. The kernel copies a stamped packet, which delays one
-/// of class A by a few microseconds and so changes two intervals. At less than one packet in 1000,
-/// 99.9 % of all are unaffected.
+/// Transmit timestamps per second. The kernel copies such a packet, which delays one of class A by
+/// a few microseconds and so changes two intervals. With fewer than one in 1000, 99.9 % of all
+/// packets are unaffected.
 const STAMPED_A_SECOND: u32 = 2;
 
 /// Room for any class A stream in an Ethernet frame: bytes per packet, packets per second, packets
@@ -283,7 +285,7 @@ pub fn sending_by_ethernet(
     by_ethernet(place, true, room_for(format, batch))
 }
 
-/// Sends any stream over Ethernet; used to check whether that works.
+/// Sends any stream over Ethernet, to check whether that works.
 pub fn any_by_ethernet(place: &EthernetPlace) -> EthernetOptions {
     by_ethernet(place, true, ANY)
 }
@@ -299,20 +301,20 @@ pub fn reception(address: &Address, resolved: &Resolved) -> LinkOptions {
         StreamPlace::Udp { media, .. } => {
             let by_udp = by_udp(*media, (address, resolved));
             // A truncated packet would hide its format.
-            LinkOptions::Udp(Box::new(UdpOptions { datagram_bytes: MOST_DATAGRAM_BYTES, ..by_udp }))
+            LinkOptions::Udp(Box::new(UdpOptions { datagram_bytes: MAX_DATAGRAM_BYTES, ..by_udp }))
         }
         StreamPlace::Tcp(place) => LinkOptions::Tcp(TcpLink {
             place: *place,
             sends: false,
-            options: TcpOptions { datagram_bytes: MOST_DATAGRAM_BYTES, ..TcpOptions::default() },
+            options: TcpOptions { datagram_bytes: MAX_DATAGRAM_BYTES, ..TcpOptions::default() },
         }),
         StreamPlace::Ethernet(place) => LinkOptions::Ethernet(hearing_by_ethernet(place)),
     }
 }
 
-/// Maximum wait for a connection, in addition to two packets: covers a late thread or a short
+/// Maximum wait for a connection beyond two packets: covers a late thread or a short
 /// retransmission.
-const MOST_WAIT: Span = Span::from_millis(10);
+const MAX_WAIT: Span = Span::from_millis(10);
 
 /// Sends a stream like `format` over TCP, at most `batch` packets at once of at most
 /// `datagram_bytes`.
@@ -325,7 +327,7 @@ pub fn sending_by_tcp(
         datagram_bytes,
         packets_per_second: packets_per_second(format.rate, format.packet),
         batch,
-        most_wait: format.ptime() + format.ptime() + MOST_WAIT,
+        max_wait: format.ptime() + format.ptime() + MAX_WAIT,
         ..TcpOptions::default()
     };
     LinkOptions::Tcp(TcpLink { place, sends: true, options })

@@ -1,4 +1,4 @@
-//! Check for packets that exceed a path's MTU.
+//! Checks for packets that exceed the path MTU.
 
 use std::net::SocketAddr;
 
@@ -21,8 +21,8 @@ pub struct TooLong {
     pub shorter: Span,
 }
 
-/// Returns the destinations whose path MTU is too small for datagrams of `bytes`, which hold
-/// packets of `format`.
+/// Returns the destinations with a path MTU below datagrams of `bytes`, which hold packets of
+/// `format`.
 pub fn too_long(
     destinations: impl Iterator<Item = SocketAddr>,
     bytes: usize,

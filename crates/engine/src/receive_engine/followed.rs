@@ -1,7 +1,7 @@
-//! A clock that is followed: a CRF talker, at its own socket or at that of a stream.
+//! Follows a media clock: a CRF talker, received at its own socket or at that of a stream.
 //!
-//! The ordinary thread reads it once per beat. Its rate information holds for seconds, so the time
-//! of reading is irrelevant.
+//! The ordinary thread reads it once per beat. Its rate is valid for seconds, so the time of
+//! reading is irrelevant.
 
 use tautline_io::clock::now;
 use tautline_io::link::Link;

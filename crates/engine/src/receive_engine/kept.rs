@@ -30,10 +30,10 @@ impl KeptDatagram {
 
 impl KeptDatagrams {
     /// Maximum number: half a second of the shortest packets.
-    const MOST: usize = 4096;
+    const MAX: usize = 4096;
 
     pub(super) fn keep(&mut self, datagram: &Datagram<'_>) {
-        if self.0.len() < Self::MOST {
+        if self.0.len() < Self::MAX {
             self.0.push(KeptDatagram::of(datagram));
         }
     }
@@ -52,11 +52,11 @@ impl KeptDatagrams {
 struct UnreadLink {
     link: Box<dyn Link>,
     kept: Vec<KeptDatagram>,
-    /// Index of the next datagram to deliver. Delivered ones stay, because a device's thread must
-    /// not free memory.
+    /// Index of the next datagram to deliver. Delivered datagrams stay, because a device's thread
+    /// must not free memory.
     next: usize,
-    /// Arrival time of the last. If the link's socket was opened before that, it has copies of some
-    /// group packets.
+    /// Arrival time of the last datagram. If the link's socket was open before that, it has copies
+    /// of some group packets.
     until: LocalTime,
 }
 

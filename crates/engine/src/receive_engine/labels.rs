@@ -1,4 +1,4 @@
-//! Label file for a recording, in Audacity's format: cause and position of each glitch. Each line
+//! Label file for a recording, in Audacity's format: position and cause of each glitch. Each line
 //! has begin and end in seconds and a text, separated by tabs.
 
 use core::fmt::Write as _;
@@ -13,9 +13,9 @@ use tautline_proto::units::Rate;
 use crate::receive_engine::mixer::{LabelMark, Spoilt};
 use crate::receive_engine::stream::ReceivedStream;
 
-/// Maximum labels: a loss every 10 ms for a quarter of an hour. Further ones are only counted.
-const MOST: usize = 100_000;
-/// Newest labels that are searched for the holes of a late packet.
+/// Maximum labels: a loss every 10 ms for a quarter of an hour. Further glitches are only counted.
+const MAX: usize = 100_000;
+/// Number of newest labels that are searched for the hole of a late packet.
 const LOOKED_AT: usize = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ struct Label {
     frames: (i64, i64),
     what: What,
     stream: usize,
-    /// Earliest time of the cause, and time of detection.
+    /// Earliest time of the cause, and time of its detection.
     cause: (LocalTime, LocalTime),
     stalled: bool,
 }
@@ -42,10 +42,10 @@ pub(crate) struct Labels {
     begun: Option<LocalTime>,
     labels: Vec<Label>,
     names: Vec<(usize, String)>,
-    /// First stream, and whether there were others.
+    /// First stream, and whether there was more than one.
     first: Option<usize>,
     several: bool,
-    /// Indexes of labels that are not checked against the stall monitor yet.
+    /// Indexes of labels not yet compared with the stall monitor's log.
     unjudged: Vec<usize>,
     untold: u64,
 }
@@ -74,14 +74,14 @@ impl Labels {
             self.names.push((stream, name.to_owned()));
         }
         match mark {
-            // The first block of the first stream is the device's first.
+            // The first block of the first stream is also the device's first.
             LabelMark::Begin(meets) => _ = self.begun.get_or_insert(meets),
             LabelMark::Hole { spoilt, concealed, since } => {
                 let what = What::Hole { late: false, concealed };
                 self.add(stream, what, spoilt, since);
             }
             LabelMark::Xrun { spoilt, since } => {
-                // An xrun before the first block: the recording has its silence there.
+                // For an xrun before the first block, the recording begins with its silence.
                 self.begun.get_or_insert(spoilt.meets);
                 self.add(stream, What::Xrun, spoilt, since);
             }
@@ -117,7 +117,7 @@ impl Labels {
         {
             (last.frames.1, last.cause.1) = (frames.1, spoilt.meets);
             *concealed |= more;
-        } else if self.labels.len() < MOST {
+        } else if self.labels.len() < MAX {
             let cause = (since, spoilt.meets);
             self.unjudged.push(self.labels.len());
             self.labels.push(Label { frames, what, stream, cause, stalled: false });
@@ -136,8 +136,8 @@ impl Labels {
         }
     }
 
-    /// Checks labels that ended by `until` against the stall monitor, before it forgets; a hole
-    /// that still grows delays no others.
+    /// Compares labels that ended by `until` with the stall monitor's log, before the monitor
+    /// forgets. A hole that still grows does not delay other labels.
     pub(crate) fn judge(
         &mut self,
         until: LocalTime,
@@ -168,14 +168,13 @@ impl Labels {
             }
             (Ok(()), 0) => None,
             (Ok(()), untold) => Some(format!(
-                "the labels {path} lack {untold} of what spoilt the sound, for which there was no room; \
-                 the counters of the report have all"
+                "the labels {path} lack {untold} events that did not fit; the report counts all of them"
             )),
         }
     }
 
-    /// Contents of the file. Labels that overlap a stall are attributed to the host. With several
-    /// streams each label has a stream name.
+    /// Returns the contents of the file. Labels that overlap a stall are attributed to the host. If
+    /// there are several streams, each label names its stream.
     fn text(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) -> String {
         self.judge(LocalTime::NEVER, stalled);
         self.labels.sort_by_key(|label| label.frames);
@@ -327,12 +326,12 @@ mod tests {
         let path = std::env::temp_dir().join(format!("tautline-labels-{}", std::process::id()));
         let mut labels = Labels::new(&path, &device);
         labels.take((0, "a"), LabelMark::Begin(at(0)));
-        (0..MOST as i64 + 7).for_each(|n| labels.take((0, "a"), hole(10 * n, 48, false)));
-        assert_eq!((labels.labels.len(), labels.untold), (MOST, 7));
+        (0..MAX as i64 + 7).for_each(|n| labels.take((0, "a"), hole(10 * n, 48, false)));
+        assert_eq!((labels.labels.len(), labels.untold), (MAX, 7));
         let told = labels.finish(|_, _| false).unwrap();
         let lines = std::fs::read_to_string(&path).unwrap().lines().count();
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(lines, MOST);
+        assert_eq!(lines, MAX);
         snapshot!(told);
         let gone = Labels::new(Path::new("/dev/null/x"), &device);
         assert!(gone.finish(|_, _| false).unwrap().contains("are not written"));

@@ -1,9 +1,9 @@
 //! Learns the format of a stream from its sender, before a device is opened for it.
 //!
-//! Reports arrive before the first packet, so that a device can be open in time; but any host on
-//! the network can send them. Until a packet arrives, the first announcement is used:
-//! [`crate::receive_engine::RecvEngine::run_as_announced`] ends if packets of another format
-//! follow. Once packets arrive, only their sender's announcement counts.
+//! Reports arrive before the first packet, so that a device can open in time, but any host on the
+//! network can send them. Until a packet arrives, the first announcement is used. If packets of
+//! another format follow, [`crate::receive_engine::RecvEngine::run_as_announced`] ends early. After
+//! packets arrive, only the announcement of their sender counts.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -24,26 +24,27 @@ use tautline_proto::wire::rtcp::{Announcement, Compound, Item};
 
 use super::kept::KeptDatagrams;
 
-/// Result of learning.
+/// Result of learning a stream's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Learnt {
     /// A sender announced its stream and latency.
     Announced {
         /// The announcement.
         announcement: Announcement,
-        /// Whether packets of its author have arrived; if not, the author may not be the sender.
+        /// Whether packets of the announcement's author arrived. If not, the author may not be the
+        /// sender.
         sends: bool,
     },
-    /// Format from packets that carry it, without any announcement.
+    /// There is no announcement, but packets carry their format.
     Shaped(StreamFormat),
-    /// Packets arrived without an announcement; holds the format that they prove.
+    /// Packets arrived without an announcement. Holds the format that they prove.
     Unannounced(Option<Proof>),
     /// Nothing arrived before the caller gave up.
     Nothing,
 }
 
-/// Timeout for an announcement after the first packet: twice the interval of reports.
-const PATIENCE: Span = Span::from_secs(1);
+/// Timeout for an announcement after the first packet: twice the report interval.
+const TIMEOUT: Span = Span::from_secs(1);
 const BEAT: Span = Span::from_millis(20);
 
 /// An open stream whose format is being learned, with the parser of its packets.
@@ -54,14 +55,14 @@ pub struct ListenedAt {
 }
 
 impl ListenedAt {
-    /// Starts with no datagrams.
+    /// Creates it without datagrams.
     pub fn new(wire: Arc<dyn Unpack>, opened: OpenedStream) -> Self {
         Self { wire, opened, kept: KeptDatagrams::default() }
     }
 
-    /// Returns how to play the stream. An announced stream starts with its current packets; from an
-    /// unannounced one, no packet is dropped. Ethernet and TCP links serve all packets, and a
-    /// connection is made only once.
+    /// Returns how to play the stream. An announced stream starts with its current packets; an
+    /// unannounced stream loses none. Ethernet and TCP links fit all packets, and a connection is
+    /// made only once.
     pub fn to_be_played(self, learnt: &Learnt) -> ToBePlayed {
         let is_for_all = self.opened.local.is_none();
         match learnt {
@@ -71,9 +72,9 @@ impl ListenedAt {
         }
     }
 
-    /// Opens the stream's new link with `open` and plays from the first packet on. `open` receives
-    /// whether it may share the address with this link, which then closes after the new one is
-    /// open, so that no packet is lost.
+    /// Opens a new link for the stream with `open`, and plays from the first packet on. The
+    /// argument of `open` is whether the new link may share the address with this link. This link
+    /// closes only after the new one is open, so that no packet is lost.
     pub fn succeed<E>(
         self,
         open: impl FnOnce(bool) -> Result<OpenedStream, E>,
@@ -93,26 +94,27 @@ impl ListenedAt {
 
 /// How to play a stream whose first packets were read to learn its format.
 pub enum ToBePlayed {
-    /// Play it through the link that read them.
+    /// Through the link that received them.
     Opened(OpenedStream),
-    /// Play it through a new link for this format, after the kept packets: [`ListenedAt::succeed`].
+    /// Through a new link for this format, after the kept packets: [`ListenedAt::succeed`].
     Kept(Box<ListenedAt>),
-    /// Play it through a new link, without the kept packets.
+    /// Through a new link, without the kept packets.
     Anew,
 }
 
-/// Arrivals so far at all streams being learned.
+/// Arrivals so far at all streams that are being learned.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CameThere {
     /// Whether any packet arrived.
     pub packets: bool,
     /// Datagrams that failed to decrypt.
-    pub unopened: u64,
+    pub auth_failed: u64,
 }
 
-/// Listens to all of `opened` until a sender's format is known or `given_up` returns `true`; its
-/// argument is the arrivals so far. Packets are kept meanwhile ([`ListenedAt::to_be_played`]).
-/// Packets without timestamps, from a foreign sender, are only read until they prove their format.
+/// Receives at all of `opened` until a sender's format is known or `given_up`, called with the
+/// arrivals so far, returns `true`. Keeps the packets meanwhile ([`ListenedAt::to_be_played`]).
+/// Packets without timestamps come from a foreign sender; they are read only until they prove their
+/// format.
 pub fn learn(
     opened: &mut [ListenedAt],
     believe: Believe,
@@ -123,8 +125,8 @@ pub fn learn(
     let mut shaped = None;
     let (mut evidence, mut stamped) = (Evidence::default(), false);
     loop {
-        let unopened = opened.iter().map(|at| at.opened.link.counters().unopened).sum();
-        if given_up(CameThere { packets: packets_since.is_some(), unopened }) {
+        let auth_failed = opened.iter().map(|at| at.opened.link.counters().auth_failed).sum();
+        if given_up(CameThere { packets: packets_since.is_some(), auth_failed }) {
             return Learnt::Nothing;
         }
         let channels: Vec<&dyn Control> =
@@ -154,7 +156,7 @@ pub fn learn(
                         evidence.observe(&packet, datagram.arrival.at);
                         kept.keep(&datagram);
                     }
-                    // Possibly a clock stream, which carries no format.
+                    // This may be a clock stream, which carries no format.
                     Err(Invalid::Subtype(_)) => return,
                     Err(_) => {}
                 }
@@ -170,7 +172,7 @@ pub fn learn(
         }
         let proof = evidence.proof();
         let proven = !stamped && proof.is_some_and(|proof| proof.rate.is_some());
-        if proven || packets_since.is_some_and(|since| now() - since > PATIENCE) {
+        if proven || packets_since.is_some_and(|since| now() - since > TIMEOUT) {
             return shaped.map_or(Learnt::Unannounced(proof), Learnt::Shaped);
         }
     }

@@ -1,4 +1,5 @@
-//! Receiving side of a device: read, place, mix, volume. The device calls it once per period.
+//! Receiving side of a device: reads, places and mixes packets, and applies the volume. The device
+//! calls it once per period.
 
 mod input;
 mod marks;
@@ -29,7 +30,8 @@ pub(crate) use marks::{LabelMark, LabelMarks, Spoilt};
 pub(crate) use shared::{SharedLink, SharedNews};
 pub(crate) use succession::Succession;
 
-/// Packet traces of one period, kept until the block is written: the `render` stage ends only then.
+/// Packet traces of one period. They are kept until the block is written, because the `render`
+/// stage ends then.
 pub(crate) struct Passages {
     kept: Vec<(usize, PacketTrace)>,
 }
@@ -39,7 +41,7 @@ impl Passages {
         Self { kept: Vec::with_capacity(most) }
     }
 
-    /// Adds a trace if there is room: packets may be shorter than expected for a block.
+    /// Adds a trace if there is room; packets may be shorter than expected.
     fn push(&mut self, index: usize, passage: PacketTrace) -> bool {
         let fits = self.kept.len() < self.kept.capacity();
         if fits {
@@ -58,7 +60,7 @@ impl Passages {
                 Some(heir) => succession.heirs()[heir].as_mut().map(|heir| &mut heir.input),
             };
             let Some(input) = input else { continue };
-            // A full ring loses only a line of statistics; the ordinary thread empties it 50 times
+            // A full ring loses only a line of statistics. The ordinary thread empties it 50 times
             // a second.
             let full = input.passages.push(*passage).is_err();
             input.unbooked += u64::from(full);
@@ -83,7 +85,7 @@ pub(crate) struct Mixer {
     pub(crate) one: Box<[f32]>,
     pub(crate) sum: Box<[f32]>,
     pub(crate) passages: Passages,
-    /// Reports which streams the sum contains, if a card listens.
+    /// Reports which streams the sum contains, if a card listens to its output.
     pub(crate) mouth: Option<OutputTap>,
     pub(crate) xruns: u64,
     pub(crate) lead: Lead,
@@ -93,7 +95,7 @@ pub(crate) struct Mixer {
 
 const TELL_EVERY: Span = Span::from_millis(10);
 
-/// Adds a block to the sum. Not inlined, because it would slow [`Mixer::fill`] with a single
+/// Adds a block to the sum. Not inlined, because that would slow down [`Mixer::fill`] for a single
 /// stream.
 #[inline(never)]
 fn add(sum: &mut [f32], one: &[f32]) {
@@ -135,8 +137,8 @@ impl Mixer {
     }
 
     /// Fills a block that fits the buffers. The first stream is rendered directly into the sum,
-    /// which is the block itself unless channels are mapped.
-    // Called in one place only, so that the compiler inlines it.
+    /// which is `out` itself unless channels are mapped.
+    // There is only one caller, so the compiler inlines this function.
     fn fill(&mut self, out: &mut [f32], times: PullTimes) {
         let channels = self.channels.count();
         let mapped = !self.map.is_identity(channels);
@@ -225,7 +227,7 @@ impl Mixer {
         }
     }
 
-    /// An xrun affects all streams: one label is enough.
+    /// Adds one label for an xrun, because it affects all streams.
     #[cold]
     fn mark_xrun(&mut self, cycle: &Cycle<'_>) {
         let Some(input) = self.inputs.first_mut() else { return };
@@ -273,7 +275,7 @@ impl Process for Mixer {
 }
 
 impl Drop for Mixer {
-    /// Sends the final status: something may have happened since the last one.
+    /// Sends the final status with the latest changes.
     fn drop(&mut self) {
         self.tell(now());
     }

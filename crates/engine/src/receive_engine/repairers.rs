@@ -6,19 +6,19 @@ use tautline_io::thread::memory;
 use tautline_proto::jitter_buffer::JitterBuffer;
 use tautline_proto::redundancy::Repairer;
 
-/// The ordinary thread's end: creates repairers.
+/// The ordinary thread's end, which creates repairers.
 pub(crate) struct RepairerStore {
     waiting: Producer<Box<Repairer>>,
     laid_out: usize,
 }
 
-/// The device's end: lends repairers. Real-time safe.
+/// The device's end, which lends repairers. Real-time safe.
 pub(crate) struct Spares {
     at_hand: Option<Box<Repairer>>,
     waiting: Consumer<Box<Repairer>>,
 }
 
-/// Ready repairers: maximum streams that can start redundancy within one beat without loss.
+/// Ready repairers: the number of streams that can start redundancy within one beat without loss.
 const WAITING: usize = 4;
 
 pub(crate) fn repairers(streams: usize, most: usize) -> (RepairerStore, Spares) {
@@ -30,7 +30,7 @@ pub(crate) fn repairers(streams: usize, most: usize) -> (RepairerStore, Spares) 
 
 impl RepairerStore {
     /// Replaces the repairers taken since the last beat; `streams` is the number of streams so far.
-    /// If none is left, many streams start redundancy together, so that each gets one.
+    /// If none is left, many streams are starting redundancy together, so it creates one for each.
     pub(crate) fn refill(&mut self, streams: usize) {
         let most = self.waiting.buffer().capacity();
         let none = self.waiting.slots() == most;
@@ -49,7 +49,7 @@ impl RepairerStore {
 }
 
 impl Spares {
-    /// Lends `receiver` a repairer while it reads; it keeps the repairer if packets carry
+    /// Lends `receiver` a repairer while it reads. It keeps the repairer if packets carry
     /// redundancy.
     pub(crate) fn lend(&mut self, receiver: &mut JitterBuffer) {
         if self.at_hand.is_none() {

@@ -1,5 +1,5 @@
-//! Several senders at one link, on the ordinary thread. Receivers are prepared ahead, each with its
-//! policy and session. A report goes to the stream of its own sender.
+//! Several senders at one link, on the ordinary thread. Receivers are prepared in advance, each
+//! with its policy and RTCP session. A report goes to the stream of its own sender.
 
 use rtrb::{Consumer, Producer};
 use tautline_io::control::Control;
@@ -31,7 +31,7 @@ pub(crate) struct SharedLinkEnd {
     pub(crate) host: usize,
     pub(crate) control: Option<Box<dyn Control>>,
     said: Vec<SharedReport>,
-    /// Reports of senders without packets so far, oldest first.
+    /// Reports of senders that have sent no packets so far, oldest first.
     early: Vec<SharedReport>,
     authors: Vec<Author>,
     spares: Producer<MixerInput>,
@@ -39,16 +39,16 @@ pub(crate) struct SharedLinkEnd {
     news: Consumer<SharedNews>,
     /// Inputs of ended streams, returned by the device's thread.
     pub(crate) gone: Consumer<MixerInput>,
-    /// Numbers of streams that joined after the first, and that left.
+    /// Number of streams that joined after the first, and number that left.
     came: usize,
     left: usize,
     pub(crate) unplaced: Unplaced,
     told: bool,
 }
 
-/// Minimum ready receivers: as many senders can start within one beat without loss.
+/// Minimum ready receivers: the number of senders that can start within one beat without loss.
 const WAITING: usize = 4;
-const MOST_WAITING: usize = 32;
+const MAX_WAITING: usize = 32;
 const EARLY: usize = 64;
 
 pub(crate) fn share(
@@ -57,9 +57,9 @@ pub(crate) fn share(
     received: &mut ReceivedStream,
     input: &mut MixerInput,
 ) -> (SharedLinkEnd, SharedLink) {
-    let (spares, spares_out) = memory::ring(most.min(MOST_WAITING));
-    let (news_in, news) = memory::ring(2 * MOST_WAITING);
-    let (gone_in, gone) = memory::ring(MOST_WAITING);
+    let (spares, spares_out) = memory::ring(most.min(MAX_WAITING));
+    let (news_in, news) = memory::ring(2 * MAX_WAITING);
+    let (gone_in, gone) = memory::ring(MAX_WAITING);
     received.shares = Some(LinkShare { link, planned: true, author: None });
     input.shares = true;
     let shared = SharedLinkEnd {
@@ -83,12 +83,12 @@ pub(crate) fn share(
 }
 
 impl SharedLinkEnd {
-    /// Replaces the receivers that were taken; more if none is left, as many senders start
-    /// together.
+    /// Replaces the receivers that were taken. If none is left, many senders are starting together,
+    /// so it prepares more.
     pub(crate) fn refill(&mut self, link: usize, changes: &mut MixChanges) {
         let here = self.came - self.left;
         let wanted = if self.waiting.is_empty() { here.max(WAITING) } else { WAITING };
-        // One spare more than can join: the first stream's place in the mix always stays.
+        // One more than can join, because the first stream always keeps its place in the mix.
         while self.waiting.len() < wanted && here + self.waiting.len() < self.most {
             if self.spares.is_full() {
                 return;
@@ -96,7 +96,7 @@ impl SharedLinkEnd {
             let Ok((mut received, mut input)) = changes.connect(self.model.fed()) else { return };
             received.shares = Some(LinkShare { link, planned: false, author: None });
             input.shares = true;
-            // Checked for room above.
+            // There is room; this was checked above.
             let _ = self.spares.push(input);
             self.waiting.push(received);
         }
@@ -111,8 +111,8 @@ impl SharedLinkEnd {
                 }
                 SharedNews::Unplaced(unplaced) => {
                     self.unplaced = unplaced;
-                    // Only if the link is full. Senders in excess of the ready receivers get a
-                    // place at the next beat.
+                    // This applies only if the link is full. Otherwise senders in excess of the
+                    // ready receivers get a place at the next beat.
                     let here = 1 + self.came - self.left;
                     if let (false, Some(from)) = (self.told || here < self.most, unplaced.from) {
                         let (address, most) = (&*self.model.address, self.most);
@@ -157,7 +157,7 @@ impl SharedLinkEnd {
     pub(crate) fn set_latency(&mut self, rule: LatencyRule) {
         self.model.policy.latency = rule;
         for waiting in &mut self.waiting {
-            // A receiver that cannot have it is an error for the current streams, reported there.
+            // If a receiver cannot have this latency, the current streams report the same error.
             let _ = waiting.set_latency(rule);
         }
     }

@@ -1,4 +1,4 @@
-//! Shared links: owner of each stream, and the assignment of reports to streams.
+//! Shared links: the owner of each stream, and the assignment of reports to streams.
 
 use tautline_io::link::Datagram;
 use tautline_proto::endpoint::Author;
@@ -9,7 +9,7 @@ use crate::receive_engine::kept::KeptDatagram;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkShare {
     pub(crate) link: usize,
-    /// Whether the stream was planned, not prepared for any sender.
+    /// Whether the stream was planned, not prepared for a later sender.
     pub(crate) planned: bool,
     pub(crate) author: Option<Author>,
 }
@@ -17,7 +17,7 @@ pub(crate) struct LinkShare {
 pub(crate) struct SharedReport {
     pub(crate) author: Author,
     pub(crate) kept: KeptDatagram,
-    /// Whether the stream of its sender has received it.
+    /// Whether the stream of the report's sender has received it.
     pub(crate) heard: bool,
 }
 
@@ -28,9 +28,9 @@ impl SharedReport {
         Some(Self { author, kept: KeptDatagram::of(datagram), heard: false })
     }
 
-    /// Returns whether the report is about this stream: from its sender, at any address that is not
-    /// another known author's. Always `false` for a stream without a sender, as an answer counts as
-    /// one more receiver.
+    /// Returns whether the report is about this stream: it is from the stream's sender, at any
+    /// address except that of another known author. Returns `false` for a stream without a sender,
+    /// because an answer would count as one more receiver.
     pub(crate) fn concerns(&self, shares: &LinkShare, authors: &[Author]) -> bool {
         let Some(author) = shares.author else { return false };
         author.ssrc == self.author.ssrc

@@ -25,14 +25,14 @@ pub(crate) struct Statistics {
     pub(crate) promised: Distribution,
     /// Source of the DAC time.
     pub(crate) timestamp_source: TimestampSource,
-    /// Packets played while their capture time was unknown.
+    /// Number of packets played while their capture time was unknown.
     pub(crate) unmapped: u64,
     /// Best basis by which played packets were placed, measured or not.
     placed: Option<Basis>,
     pub(crate) probes: Probes,
     seen: u64,
     pub(crate) unprobed: u64,
-    /// Packets searched for in the sound and not found.
+    /// Packets that the search in the sound did not find.
     pub(crate) unfound: Unfound,
     /// Latency from capture to DAC as measured in the sound.
     measured: Distribution,
@@ -72,7 +72,7 @@ impl Lately {
     }
 }
 
-/// Time that a packet waited in the buffer; negative for a late packet.
+/// Returns the time that a packet waited in the buffer; negative for a late packet.
 fn waited(passage: &PacketTrace) -> Span {
     let stage = if passage.late { Stage::Device } else { Stage::Buffer };
     let late = Span::from_nanos(i64::from(passage.late));
@@ -128,9 +128,9 @@ impl Statistics {
         measured
     }
 
-    /// Takes the device's report of the time when a packet will be at the DAC.
+    /// Records the time that the device reports for a packet at the DAC.
     pub(crate) fn promise(&mut self, passage: &PacketTrace) {
-        // Observers do not wait until it is found in the sound.
+        // Observers do not wait until the packet is found in the sound.
         let (now, at) = match passage.late {
             true => (passage.read, passage.read),
             false => (passage.written, passage.dac),
@@ -154,9 +154,9 @@ impl Statistics {
         }
     }
 
-    /// Enters a packet when its measurement is complete. If it was found in the sound, that time is
-    /// the end of its last stage, so that the stages add up to the measured latency. A late packet
-    /// only enters the list of the worst.
+    /// Enters a packet when its measurement is complete. If the packet was found in the sound, its
+    /// last stage ends at that time, so that the stages add up to the measured latency. A late
+    /// packet only enters the list of the worst.
     pub(crate) fn enter(&mut self, passage: &PacketTrace, heard: Option<&FoundPacket>) {
         let mut passage = *passage;
         if let (Some(found), Some(origin)) = (heard, passage.origin) {
@@ -193,7 +193,7 @@ impl Statistics {
     }
 
     pub(crate) fn recent(&self) -> Option<Span> {
-        // With one packet in 64, the newest found ones are old.
+        // With one packet in 64, the newest found packets are old.
         let recent = if self.probes == Probes::All && self.is_heard() {
             &self.heard_lately
         } else {
@@ -202,9 +202,9 @@ impl Statistics {
         recent.median()
     }
 
-    /// Returns the latency and whether it is from the sound. It is as reported by the device if no
-    /// card can listen, or if too few packets were found to represent the rest (a tone repeats
-    /// itself).
+    /// Returns the latency, and whether it was measured in the sound. Otherwise it is as reported
+    /// by the device: no card listens, or too few packets were found to represent the rest (a tone
+    /// repeats itself).
     pub(crate) fn latency(&self) -> (&Distribution, bool) {
         if self.is_heard() { (&self.measured, true) } else { (&self.promised, false) }
     }
@@ -216,8 +216,8 @@ impl Statistics {
         if self.is_heard() { "sound" } else { self.timestamp_source.name() }
     }
 
-    /// Basis by which packets were placed. A sender's clock counts even if it is lost when the
-    /// sender leaves.
+    /// Returns the best basis by which packets were placed. A sender's clock counts even if it is
+    /// lost when the sender leaves.
     pub(crate) fn basis(&self) -> Option<Basis> {
         self.placed.or_else(|| self.status.and_then(|status| status.stream.basis))
     }
@@ -228,21 +228,23 @@ impl Statistics {
         found > 0 && 10 * found >= self.promised.count()
     }
 
-    /// Uncertainty of the sender's clock; `None` if that is TAI and packets marked it as uncertain.
+    /// Returns the uncertainty of the sender's clock. `None` if the clock is TAI and packets mark
+    /// it as uncertain.
     pub(crate) fn known_to(&self) -> Option<Span> {
         let clock = self.clock.as_ref()?;
-        let uncertain = self.status.is_some_and(|status| status.stream.counters.uncertain > 0);
+        let uncertain =
+            self.status.is_some_and(|status| status.stream.counters.uncertain_clock > 0);
         (clock.source != ClockSource::Tai || !uncertain).then_some(clock.uncertainty)
     }
 
-    /// Uncertainty of the clocks while packets were played; `None` unless it is known.
+    /// Returns the uncertainty of the clocks during playback; `None` if unknown.
     pub(crate) fn uncertainty(&self) -> Option<Summary> {
         self.known_to().map(|_| self.uncertainty.summary())
     }
 
     pub(crate) fn presented(&self) -> Option<PresentedReport> {
         let [lead, off] = self.presented.each_ref().map(Distribution::summary);
-        self.presented_after.map(|_| PresentedReport { lead, off })
+        self.presented_after.map(|_| PresentedReport { lead, error: off })
     }
 
     pub(crate) fn stages(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {

@@ -52,7 +52,8 @@ pub(crate) struct ReceivedStream {
     pub(crate) marks: Option<Consumer<LabelMark>>,
     pub(crate) measurement: Option<Measurement>,
     pub(crate) statistics: Statistics,
-    /// Rejected answers about a sender's clock, and the clock's steps: the maxima over all senders.
+    /// Rejected answers about a sender's clock, and steps of the clock: each the maximum over all
+    /// senders.
     refused_exchanges: u32,
     clock_steps: u32,
     pub(crate) number: usize,
@@ -63,7 +64,7 @@ pub(crate) struct ReceivedStream {
     news: LinkNews,
 }
 
-/// Capacity for packet traces: a dozen times as many as arrive in one beat.
+/// Capacity for packet traces: about twelve times as many as arrive in one beat.
 const LINES_HELD: Span = Span::from_millis(250);
 
 /// Capacity for marks: ten times the shortest packets of a beat.
@@ -72,7 +73,7 @@ const MARKS: usize = 2048;
 pub(crate) struct Mix {
     pub(crate) wall: WallClock,
     pub(crate) device: Settings,
-    /// Waits for reports; returns the numbers of the streams.
+    /// Waits for reports and returns the numbers of their streams.
     pub(crate) waiter: Waiter,
     pub(crate) probes: Probes,
     pub(crate) labels: bool,
@@ -100,16 +101,17 @@ pub(crate) fn connect(
     });
     let (commands_in, commands) = memory::ring(64);
     let (passages, passages_out) = memory::ring(packets_within(LINES_HELD, format.ptime()));
-    // A receiver's link hands over no packets.
+    // A receiver's link sends no packets.
     let (teller, told) = telling(1);
     stream.link.tell(teller);
-    // The newest status is enough.
+    // Only the newest status matters.
     let (status, status_out) = memory::ring(8);
     let link_offset = stream.receiver.link_offset;
     let mut policy = ReceivePolicy::new(stream.policy, link_offset, mix.device, &mut receiver);
     if policy.presents() {
-        // Applied before the device's thread requests the first block. Placed by arrivals, the
-        // stream would start at a wrong time and be resampled into place.
+        // These commands must apply before the device's thread requests the first block. If the
+        // first packets were placed by arrival, the stream would start at a wrong time and be
+        // resampled into place.
         let command = &mut |command| {
             receiver.apply(command);
             true
@@ -147,8 +149,9 @@ pub(crate) fn connect(
     Ok((received, input))
 }
 
-/// A packet not found in the sound after this many later ones is entered without a measurement.
-const PATIENCE: usize = 1024;
+/// Timeout in packets: a packet not found in the sound after this many later ones is entered
+/// without a measurement.
+const TIMEOUT: usize = 1024;
 
 struct PacketLog<'a> {
     statistics: &'a mut Statistics,
@@ -201,7 +204,7 @@ impl ReceivedStream {
         decided
     }
 
-    /// Receives reports, and answers if one is due.
+    /// Receives reports, and answers if an answer is due.
     pub(crate) fn converse(&mut self, watch: &mut RunWatch) {
         let mut events = Vec::new();
         self.conversation.hear(self.policy.speaker(), |from, event| events.push((from, event)));
@@ -236,7 +239,7 @@ impl ReceivedStream {
         self.note(watch);
     }
 
-    /// Works once per beat: empties the rings and updates the statistics.
+    /// Does the work of one beat: empties the rings and updates the statistics.
     pub(crate) fn turn(
         &mut self,
         watch: &mut RunWatch,
@@ -262,7 +265,7 @@ impl ReceivedStream {
         self.note(watch);
     }
 
-    /// Steers the resampling by the rate of the followed clock, if packets carry presentation
+    /// Controls the resampling by the rate of the followed clock, if packets carry presentation
     /// times.
     pub(crate) fn keep_pace(&mut self, told: ToldRate) {
         if self.policy.presents() {
@@ -317,7 +320,7 @@ impl ReceivedStream {
                 continue;
             }
             log.pending.push_back(passage);
-            if log.pending.len() > PATIENCE
+            if log.pending.len() > TIMEOUT
                 && let Some(oldest) = log.pending.pop_front()
             {
                 log.enter(&oldest, None);
@@ -401,9 +404,9 @@ impl ReceivedStream {
             _ if policy.refusal().is_some() || policy.contradicted().is_some() => {
                 StreamState::Refused
             }
-            recent if !recent.any() => StreamState::Awaited,
+            recent if !recent.any() => StreamState::Waiting,
             recent if recent.silent().is_some() => StreamState::Silent,
-            _ => StreamState::Here,
+            _ => StreamState::Connected,
         };
         // The search in the sound finds whole frames.
         let rounding = format.rate.span_of(Frames::new(1)).half();
@@ -423,9 +426,9 @@ impl ReceivedStream {
                 measured_ns: statistics.recent().map(nanos),
                 uncertainty_ns: statistics.known_to().map(|known| nanos(known + rounding)),
                 p99_ns: statistics.latency().0.percentile(0.99).map(nanos),
-                by: statistics.by().to_owned(),
+                method: statistics.by().to_owned(),
             },
-            depth_ns: policy.arrivals().needed().map(nanos),
+            target_delay_ns: policy.arrivals().needed().map(nanos),
             headroom_ns: headroom.map(nanos),
             clock: statistics.clock.as_ref().map(|clock| ClockSnapshot {
                 uncertainty_ns: statistics.known_to().map(nanos),

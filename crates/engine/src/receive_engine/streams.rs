@@ -1,8 +1,8 @@
-//! All received streams, and when each is served.
+//! All received streams, and when to serve each.
 //!
 //! A stream's session runs only when its peer has sent a report or its own report is due. The rings
-//! of all streams are emptied once per beat. So the cost of a stream does not depend on their
-//! number.
+//! of all streams are emptied once per beat. So the cost of a stream does not depend on the number
+//! of streams.
 
 use tautline_io::clock::now;
 use tautline_proto::clock::ClockSource;
@@ -28,7 +28,7 @@ use tautline_report::ledger::HeardEntry;
 use tautline_report::snapshot::Snapshot;
 use tautline_report::{Report, StreamReport};
 
-/// Time after which the stall monitor knows about a stall.
+/// Time after which the stall monitor has recorded a stall.
 const WITNESSED: Span = Span::from_millis(500);
 
 pub(crate) struct ReceivedStreams {
@@ -42,9 +42,9 @@ pub(crate) struct ReceivedStreams {
     pub(crate) labels: Option<Labels>,
     pub(crate) watch: RunWatch,
     pub(crate) beat: LocalTime,
-    /// Time since all streams are over.
+    /// Time since which all streams are over.
     pub(crate) quiet_since: Option<LocalTime>,
-    /// Whether the planned stream is certain to be the right one.
+    /// Whether the plan is certain to fit the stream.
     pub(crate) settled: bool,
 }
 
@@ -108,8 +108,8 @@ impl ReceivedStreams {
             if let Some(rule) = latency {
                 shared.set_latency(rule);
             }
-            // Popped first but handled after the new ones: an ended stream must be known before it
-            // is removed.
+            // Pop the ended streams first but handle the new ones first: an ended stream must be
+            // known before it is removed.
             let gone: Vec<_> = std::iter::from_fn(|| shared.gone.pop().ok()).collect();
             shared.follow(streams, watch);
             for mut input in gone {
@@ -119,8 +119,8 @@ impl ReceivedStreams {
                 };
                 let mut stream = streams.remove(place);
                 shared.leave(&stream);
-                // Push the final status here: the ring has room, and the device's thread is done
-                // with it.
+                // The final status is pushed here: the ring has room, and the device's thread is
+                // done with it.
                 let status = stream.statistics.status;
                 let xruns = status.map_or(0, |status| status.stream.counters.xruns);
                 input.tell(now(), xruns, None);
@@ -142,7 +142,7 @@ impl ReceivedStreams {
         let Self { streams, changes, hearing, clock, ledger, labels, watch, .. } = self;
         let told = clock.as_mut().and_then(|clock| clock.hear(|note| watch.note(note)));
         watch.look();
-        // Before the traces of packets: each packet played by now has its trace there.
+        // This precedes the traces of packets, so that each played packet has its trace.
         hearing.listen();
         for stream in streams.iter_mut().chain(changes.heirs_mut()) {
             if let Some(told) = told {
@@ -155,7 +155,7 @@ impl ReceivedStreams {
             labels.judge(now() - WITNESSED, |from, to| watch.stall_monitor.overlaps(from, to));
         }
         hearing.forget();
-        // The stream goes on without a ledger.
+        // The stream continues without a ledger.
         if let Some(flaw) = ledger.as_ref().and_then(LedgerFile::flaw) {
             watch.note(&Note::Unwritten(&flaw));
         }
@@ -195,20 +195,20 @@ impl ReceivedStreams {
         shared[0].welcome(0, author, streams, watch);
     }
 
-    /// Returns the start of the next run, if a different stream arrives than planned.
+    /// Returns the start of the next run, if another stream arrives than planned.
     pub(crate) fn another(&mut self, doubt: &Doubt<'_>) -> Option<Option<Announcement>> {
         // Silence proves no format: a wrong one shows when the sound begins.
         let disproved = |stream: &ReceivedStream| stream.policy.is_disproved();
         if doubt.proven && !self.changes.made && self.streams.iter().any(disproved) {
             return Some(None);
         }
-        // A run with a user's change or a settled stream is not discarded.
+        // A run that the user changed, or with a settled stream, is not discarded.
         self.settled |=
             self.changes.made || self.streams.iter().any(|stream| stream.policy.is_settled());
         if self.settled {
             return None;
         }
-        // Later senders at a shared link do not matter.
+        // Later senders at a shared link are ignored.
         let planned = |stream: &&ReceivedStream| stream.shares.is_none_or(|s| s.planned);
         let mut streams = self.streams.iter().filter(planned);
         if let Some(theirs) = streams.find_map(|stream| stream.policy.refused()) {
@@ -269,8 +269,8 @@ impl ReceivedStreams {
         }
     }
 
-    /// Sends goodbye on all streams and returns the report. `over` is `true` if the run ended
-    /// because all streams had.
+    /// Sends goodbye on all streams and returns the report. `over` is `true` if all streams ended
+    /// by themselves.
     pub(crate) fn close(self, ended: LocalTime, scheduler: String, over: bool) -> Report {
         let Self { mut streams, mut shared, changes, hearing, mut ledger, mut watch, .. } = self;
         let (mut labels, clock) = (self.labels, self.clock);
@@ -294,7 +294,7 @@ impl ReceivedStreams {
             let ended = over.then(|| stream.end());
             let mut report = stream.report(&mut watch);
             let planned = stream.shares.filter(|shares| shares.planned);
-            report.counters.unplaced =
+            report.counters.over_stream_limit =
                 planned.map_or(0, |shares| shared[shares.link].unplaced.packets);
             StreamReport { ended, ..report }
         });
@@ -304,14 +304,14 @@ impl ReceivedStreams {
             closed.map(|stream| StreamReport { ended: stream.ended.filter(|_| over), ..stream }),
         );
         Report {
-            schema: 1,
+            schema: 2,
             role: "recv".into(),
-            began_ns: watch.began.as_nanos(),
+            started_ns: watch.began.as_nanos(),
             duration_ns: (ended - watch.began).as_nanos(),
             streams: reports,
             clock: clock.as_ref().map(FollowedClock::report),
             host: machine::host(scheduler, watch.stall_monitor.log().total(), watch.refused),
-            unwritten,
+            incomplete_files: unwritten,
             notes: watch.notes,
         }
     }

@@ -1,4 +1,4 @@
-//! Turns statistics into a report.
+//! Converts statistics into a report.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -25,8 +25,8 @@ use crate::receive_engine::statistics::Statistics;
 use tautline_proto::latency::{LatencyRule, repair_latency};
 use tautline_report::distribution::Distribution;
 use tautline_report::{
-    Auto, Clock, Counters, GapReport, HeardSender, InvalidCount, LatencyReport, LatenessPoint,
-    NotFound, RepairReport, StageSummary, StreamReport, WorstPacket,
+    Auto, Clock, Counters, GapReport, InvalidCount, LatencyReport, LatenessPoint, NotFound,
+    RepairReport, StageSummary, StreamReport, StreamSender, WorstPacket,
 };
 
 pub(crate) struct ReportSource<'a> {
@@ -34,20 +34,21 @@ pub(crate) struct ReportSource<'a> {
     pub(crate) sealed: Option<&'static str>,
     pub(crate) config: &'a JitterBufferConfig,
     pub(crate) link_offset: Span,
-    /// Whether the sender announced the latency, so that measurements can be compared with it.
+    /// Whether the sender announced the latency, so that the measured latency can be compared with
+    /// it.
     pub(crate) told: bool,
-    /// Whether the latency was announced by the sender or set by the user.
+    /// Whether the sender announced the latency or the user set it.
     pub(crate) configured: bool,
     pub(crate) rule: LatencyRule,
     pub(crate) statistics: &'a Statistics,
     pub(crate) arrivals: &'a Arrivals,
     pub(crate) invalid_reports: u64,
-    /// Reports with the sender's SSRC from another host.
+    /// Number of reports with the sender's SSRC from another host.
     pub(crate) foreign_reports: u64,
-    /// Rejected answers about the sender's clock, and the number of its steps.
+    /// Number of rejected answers about the sender's clock, and of the clock's steps.
     pub(crate) refused_exchanges: u32,
     pub(crate) clock_steps: u32,
-    /// Message if the stream was rejected, entirely or after some time, because its format differs.
+    /// Message if the stream was rejected, from the start or later, because its format differs.
     pub(crate) refusal: Option<String>,
     pub(crate) sounded: bool,
     /// Message if all packets had another payload type.
@@ -66,7 +67,8 @@ impl ReportSource<'_> {
         }
     }
 
-    /// Report of a stream that was never played, without all figures that depend on its timeline.
+    /// Returns the report of a stream that was never played. It omits all figures that depend on
+    /// the timeline.
     fn refused(&self, refusal: &str) -> StreamReport {
         let played = self.played();
         let counted = self.statistics.status.as_ref();
@@ -80,7 +82,7 @@ impl ReportSource<'_> {
             played: false,
             latency: LatencyReport {
                 configured_ns: Some(self.link_offset.as_nanos()),
-                ..LatencyReport::unmeasured("none")
+                ..LatencyReport::unmeasured()
             },
             stages: Vec::new(),
             counters: counted.map_or_else(Counters::default, |status| self.unplayed(status)),
@@ -99,7 +101,7 @@ impl ReportSource<'_> {
         StreamReport {
             address: self.address.to_owned(),
             sender: status.and_then(sender),
-            sealed: self.sealed.map(Into::into),
+            encryption: self.sealed.map(Into::into),
             rate: format.rate.hertz(),
             channels: format.channels.count(),
             format: format.coding_name().into(),
@@ -107,7 +109,7 @@ impl ReportSource<'_> {
             played: self.wrong_type.is_none(),
             ptime_ns: format.ptime().as_nanos(),
             latency: self.latency(format),
-            probes: self.statistics.probes.name().into(),
+            sampling: self.statistics.probes.name().into(),
             stages: self.stages(),
             counters: self.counters(),
             xruns: self.statistics.xruns.0.clone(),
@@ -153,23 +155,23 @@ impl ReportSource<'_> {
             + unprobed
             + self.statistics.unmapped
             + counted.late
-            + counted.unheard
-            + counted.unasked
-            + counted.unbooked;
+            + counted.underrun_discarded
+            + counted.before_start
+            + counted.trace_overflow;
         NotFound {
             lost: counted.lost,
             late: counted.late,
-            unheard: counted.unheard,
-            unasked: counted.unasked,
+            underrun_discarded: counted.underrun_discarded,
+            before_start: counted.before_start,
             repaired: counted.repaired,
-            unplayed: counted.received.saturating_sub(counted.duplicate + told),
+            not_played: counted.received.saturating_sub(counted.duplicate + told),
             no_clock: self.statistics.unmapped,
-            unbooked: counted.unbooked,
-            unprobed,
+            trace_overflow: counted.trace_overflow,
+            not_sampled: unprobed,
             silent,
-            repeats,
-            unlike,
-            untold: hidden + untold,
+            ambiguous: repeats,
+            no_match: unlike,
+            not_reported: hidden + untold,
         }
     }
 
@@ -184,12 +186,11 @@ impl ReportSource<'_> {
             configured_ns: self.configured.then(|| self.link_offset.as_nanos()),
             presented: self.statistics.presented(),
             measured: latency.summary(),
-            by: (latency.count() > 0).then(|| self.statistics.by().into()),
-            not_found: self.not_found(),
-            measured_from: self.statistics.by().into(),
+            method: (latency.count() > 0).then(|| self.statistics.by().into()),
+            not_measured: self.not_found(),
             uncertainty_ns: unsure.and_then(|unsure| unsure.p50_ns).map(rounded),
             uncertainty_max_ns: unsure.and_then(|unsure| unsure.max_ns).map(rounded),
-            books_error: self.statistics.error.summary(),
+            trace_error: self.statistics.error.summary(),
             basis: match basis {
                 Some(Basis::Clock) => "clock",
                 Some(Basis::Arrival) => "arrival",
@@ -197,8 +198,8 @@ impl ReportSource<'_> {
             }
             .into(),
             loss_target: Some(f64::from(self.arrivals.loss_target().parts()) / 1e9),
-            // Without an announced latency there is none to compare the arrivals with.
-            advised_ns: self.arrivals.advised().filter(|_| self.told).map(Span::as_nanos),
+            // Without an announced latency, arrivals cannot be compared with it.
+            recommended_ns: self.arrivals.advised().filter(|_| self.told).map(Span::as_nanos),
             curve: match self.told {
                 true => self.arrivals.curve().iter().map(curve_point).collect(),
                 false => Vec::new(),
@@ -214,11 +215,11 @@ impl ReportSource<'_> {
             before_ns: first.map(|_| before.as_nanos()),
             first_ns: first.map(Span::as_nanos),
             last_ns: self.link_offset.as_nanos(),
-            least_ns: least.as_nanos(),
-            greatest_ns: greatest.as_nanos(),
+            min_ns: least.as_nanos(),
+            max_ns: greatest.as_nanos(),
             changes: rises + falls,
-            rises,
-            falls,
+            increases: rises,
+            decreases: falls,
             largest_step_ns: largest_step.as_nanos(),
         }
     }
@@ -254,25 +255,25 @@ impl ReportSource<'_> {
         let counted = &stream.counters;
         Counters {
             invalid: counted.invalid + link.truncated + self.invalid_reports,
-            foreign: counted.foreign + link.foreign,
-            foreign_reports: self.foreign_reports,
-            refused_exchanges: self.refused_exchanges.into(),
+            other_source: counted.other_source + link.foreign,
+            other_source_reports: self.foreign_reports,
+            rejected_exchanges: self.refused_exchanges.into(),
             clock_steps: self.clock_steps.into(),
             host_stalled: self.arrivals.host_stalled(),
             ..*counted
         }
     }
 
-    /// Counters of a stream that is not played, without those of turns and frames.
+    /// Returns the counters of a stream that is not played, without those of periods and frames.
     fn unplayed(&self, status: &RxStatus) -> Counters {
         Counters {
             lost: missing(status),
             late: 0,
             repaired: 0,
-            early: 0,
-            unheard: 0,
-            unasked: 0,
-            unbooked: 0,
+            too_early: 0,
+            underrun_discarded: 0,
+            before_start: 0,
+            trace_overflow: 0,
             missing_frames: 0,
             concealed_frames: 0,
             skipped_frames: 0,
@@ -293,19 +294,19 @@ impl ReportSource<'_> {
             .collect()
     }
 
-    /// Notes what a reader should know before trusting the figures.
+    /// Adds the notes that readers need before they trust the figures.
     pub(crate) fn note(&self, watch: &mut RunWatch) {
         let Some(RxStatus { stream: status, .. }) = &self.statistics.status else { return };
         let (counted, address) = (&status.counters, self.address);
-        if counted.unopened > 0 {
-            watch.conclude(&Note::Unopened { address, datagrams: counted.unopened });
+        if counted.auth_failed > 0 {
+            watch.conclude(&Note::AuthFailed { address, datagrams: counted.auth_failed });
         }
         if counted.received == 0 || self.refusal.is_some() {
             return;
         }
         let other = status.stranger.filter(|stranger| !stranger.poses);
-        if let Some(other) = other.filter(|_| counted.foreign > counted.received / 10) {
-            let (packets, host) = (counted.foreign, other.from.host());
+        if let Some(other) = other.filter(|_| counted.other_source > counted.received / 10) {
+            let (packets, host) = (counted.other_source, other.from.host());
             watch.conclude(&Note::AnotherSender { address, packets, host });
         }
         let journal = self.arrivals.journal();
@@ -335,7 +336,7 @@ impl ReportSource<'_> {
 
 const BETWEEN_CLOCKS: [&str; 2] = [SENDER_STAGE, Stage::Wire.name()];
 
-/// Missing packets, according to the sequence numbers of the received ones.
+/// Returns the number of missing packets, from the sequence numbers of the received ones.
 fn missing(status: &RxStatus) -> u64 {
     let losses = status.stream.receiving.and_then(|receiving| receiving.losses);
     losses.map_or(0, |losses| losses.tally.missing + losses.tally.beyond)
@@ -362,8 +363,8 @@ pub(crate) fn worst(passage: &PacketTrace) -> WorstPacket {
     }
 }
 
-pub(crate) fn sender(status: &RxStatus) -> Option<HeardSender> {
+pub(crate) fn sender(status: &RxStatus) -> Option<StreamSender> {
     let from =
         status.stream.endpoints.first().filter(|from| *from != Endpoint::UNKNOWN)?.to_string();
-    Some(HeardSender { from, ssrc: status.stream.receiving?.ssrc })
+    Some(StreamSender { from, ssrc: status.stream.receiving?.ssrc })
 }

@@ -1,4 +1,4 @@
-//! Many streams without a device: which of them work on the ordinary thread.
+//! Tests of many streams without a device: which of them the ordinary thread serves.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroUsize;
@@ -70,7 +70,7 @@ fn a_report_at_a_link_that_senders_share_is_heard_once() {
     let mut report = [0; 200];
     let written = RtcpReport::new(0x5e4d).write(&mut report).unwrap();
     peer.send_to(&report[..written], reports_to).unwrap();
-    assert_eq!(received.converse_until(now() + Span::from_secs(1)), 0, "nobody's stream");
+    assert_eq!(received.converse_until(now() + Span::from_secs(1)), 0, "the author is unknown");
     received.welcome(Author { ssrc: 0x5e4d, host: peer.local_addr().unwrap().ip().into() });
     for round in 0..3 {
         peer.send_to(&report[..written], reports_to).unwrap();
@@ -88,5 +88,5 @@ fn a_report_is_heard_by_the_one_stream_that_it_is_for() {
         peer.send_to(b"no report, but heard", reports_to[told]).unwrap();
         assert_eq!(received.converse_until(now() + Span::from_secs(10)), 1, "of 50");
     }
-    assert_eq!(received.converse_until(now()), 0, "nobody said anything");
+    assert_eq!(received.converse_until(now()), 0, "no report was sent");
 }

@@ -1,5 +1,4 @@
-//! Changes of a stream while it is sent. The policy decides; this module does the part that needs
-//! sockets.
+//! Changes of a stream while it is sent. The policy decides; this module handles the sockets.
 
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
@@ -39,7 +38,7 @@ impl SentStream {
         };
         let destined = Destined { address, destinations, reports_to: Vec::new() };
         self.set_destinations(destined, watch);
-        // Over Ethernet no receiver needs to learn our clock first.
+        // Over Ethernet receivers do not need our clock first.
         self.take_destinations();
     }
 
@@ -86,7 +85,7 @@ impl SentStream {
         Ok(Changed::Volume(fader))
     }
 
-    /// Redirects the stream to `destined` once its receivers know our clock.
+    /// Redirects the stream to `destined` when its receivers know our clock.
     pub(crate) fn set_destinations(&mut self, destined: Destined, watch: &mut RunWatch) -> Changed {
         self.config.outbound.destinations = destined.destinations.iter().collect();
         self.config.address.clone_from(&destined.address);
@@ -102,7 +101,7 @@ impl SentStream {
         Changed::To(self.config.address.clone())
     }
 
-    /// Switches to the destinations set last, once receivers there know our clock.
+    /// Switches to the latest destinations if the receivers there know our clock.
     pub(crate) fn go_to_destinations(&mut self) {
         if self.policy.destinations_due(now()) {
             self.take_destinations();

@@ -1,5 +1,5 @@
-//! A stream to a claimed address follows the claim. If a host with more right takes the address,
-//! sending there stops. Once another address is claimed, the stream moves to it.
+//! Follows the claim of a stream's address. If a host that takes precedence has the address,
+//! sending stops. When another address is claimed, the stream moves to it.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl FollowedClaim {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follow {
     Stay,
-    /// Stops sending; the host at this address owns the group address now.
+    /// Stops sending; this host owns the group address now.
     Leave(EthernetAddress),
     Go(EthernetAddress),
 }
@@ -55,7 +55,7 @@ mod tests {
         for (goes_to, standing, does) in [
             (Some(OURS), ClaimStanding::Held(OURS), Follow::Stay),
             (Some(OURS), lost, Follow::Leave(OTHER)),
-            // A lost address is left once and reported once.
+            // A lost address is left and reported only once.
             (None, lost, Follow::Stay),
             (None, ClaimStanding::Held(NEXT), Follow::Go(NEXT)),
             (Some(NEXT), ClaimStanding::Held(NEXT), Follow::Stay),

@@ -31,7 +31,8 @@ use crate::plan::probes::Probes;
 use crate::send_engine::claim::FollowedClaim;
 use crate::send_engine::transmitter::{TransmitterCommand, TxStatus};
 
-/// A live receiver has reported by then: our reports are at most half a second apart.
+/// Time within which a connected receiver has reported: our reports are at most half a second
+/// apart.
 const ANSWER: Span = Span::from_secs(2);
 
 const STAGES: [Stage; 4] = [Stage::Capture, Stage::Pack, Stage::Send, Stage::Launch];
@@ -51,8 +52,8 @@ pub(crate) struct SentStream {
     pub(crate) commands: Producer<TransmitterCommand>,
     pub(crate) departures: Consumer<Departure>,
     pub(crate) news: LinkNews,
-    /// Packets that were not launched and have no ledger line yet.
-    pub(crate) unlaunched: Vec<MediaTime>,
+    /// Packets dropped by the queue that have no ledger line yet.
+    pub(crate) dropped_by_queue: Vec<MediaTime>,
     pub(crate) departed: Option<MediaTime>,
     pub(crate) left: u64,
     pub(crate) stamps: Consumer<TransmitStamp>,
@@ -60,33 +61,32 @@ pub(crate) struct SentStream {
     pub(crate) last: TxStatus,
     pub(crate) xruns: XrunTimes,
     pub(crate) unjudged: UnjudgedFaults,
-    /// Judged xruns that a stall of the host caused.
+    /// Number of judged xruns that were caused by a stall of the host.
     pub(crate) stalled: u64,
     pub(crate) stages: [Distribution; 4],
     pub(crate) lateness: Distribution,
     pub(crate) transmit: Distribution,
     pub(crate) observed: Observed<Departure>,
     pub(crate) ledger: Option<LedgerFile<SentEntry>>,
-    /// Clock of the presentation times, for wire forms that carry them.
+    /// Clock of the presentation times, for wire forms with such times.
     pub(crate) presented: Option<PresentationClock>,
     pub(crate) claim: Option<FollowedClaim>,
     pub(crate) on_lost: Option<LostHook>,
 }
 
-/// Hook that the ordinary thread calls with the host of a lost receiver and the stream's address.
+/// Hook for a lost receiver, with its host and the stream's address. The ordinary thread calls it.
 pub type LostHook = Box<dyn FnMut(&Host, &str) + Send>;
 
 /// Last published state of the presentation clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PresentationClock {
-    /// Sent to the device's thread.
+    /// State sent to the device's thread.
     clock: Option<(ClockMapping, bool)>,
-    /// Sent to the peers: wall clock minus local clock.
+    /// State sent to the peers: wall clock minus local clock.
     wall_offset: Span,
 }
 
-/// Minimum change of the published wall-clock offset, about the difference between two readings of
-/// it.
+/// Minimum change of the published wall-clock offset; two readings of it differ by about this much.
 const WALL_STEP: Span = Span::from_micros(2);
 
 impl SentStream {
@@ -146,9 +146,13 @@ impl SentStream {
         watch.look();
         let policy = &mut self.policy;
         self.conversation.hear(None, |from, event: Event| policy.hear(from, &event, now()));
-        let Self { news, unlaunched, .. } = self;
-        let waited = unlaunched.len();
-        news.hear(&self.config.address, |note| watch.note(note), |packet| unlaunched.push(packet));
+        let Self { news, dropped_by_queue, .. } = self;
+        let waited = dropped_by_queue.len();
+        news.hear(
+            &self.config.address,
+            |note| watch.note(note),
+            |packet| dropped_by_queue.push(packet),
+        );
         while let Ok(departure) = self.departures.pop() {
             self.enter(&departure);
         }
@@ -160,11 +164,11 @@ impl SentStream {
                 line.left = Some(stamp.left);
             }
         }
-        // A packet reported before its departure waits for its ledger line until the next turn.
-        let Self { unlaunched, ledger, .. } = self;
+        // A packet reported before its departure gets its ledger line in a later turn.
+        let Self { dropped_by_queue, ledger, .. } = self;
         let mut told = 0..;
-        unlaunched.retain(|packet| {
-            let line = line_of(ledger, *packet).map(|line| line.unlaunched = true);
+        dropped_by_queue.retain(|packet| {
+            let line = line_of(ledger, *packet).map(|line| line.dropped_by_queue = true);
             told.next() >= Some(waited) && line.is_none()
         });
         while let Ok(status) = self.status.pop() {
@@ -174,7 +178,7 @@ impl SentStream {
             self.last = status;
         }
         self.follow_claim(watch);
-        // The stream goes on without a ledger.
+        // The stream continues without a ledger.
         if let Some(flaw) = self.ledger.as_ref().and_then(LedgerFile::flaw) {
             watch.note(&Note::Unwritten(&flaw));
         }
@@ -189,7 +193,7 @@ impl SentStream {
         self.conversation.speak();
     }
 
-    /// Updates the TAI mapping of presentation times, and the clock that peers read them with.
+    /// Updates the TAI mapping of presentation times, and the clock that peers convert them with.
     fn follow_tai(&mut self) {
         let Some(presented) = &mut self.presented else { return };
         let tai = tai::tai();
@@ -214,7 +218,7 @@ impl SentStream {
     }
 
     fn enter(&mut self, departure: &Departure) {
-        // A packet that is sent again was entered when it first left.
+        // A retransmitted packet was recorded when it first left.
         if self.departed.is_some_and(|newest| departure.media <= newest) {
             return;
         }
@@ -225,7 +229,7 @@ impl SentStream {
             return;
         }
         let Departure { media, due, handed, .. } = *departure;
-        // The deliberate wait of a wire thread is not lateness.
+        // A wire thread's deliberate wait is not lateness.
         let due = due + self.config.pacing.as_ref().map_or(Span::ZERO, |paced| paced.spacing.lead);
         spans(departure)
             .into_iter()
@@ -241,12 +245,12 @@ impl SentStream {
                 rtp_timestamp,
                 departure: *departure,
                 left: None,
-                unlaunched: false,
+                dropped_by_queue: false,
             });
         }
     }
 
-    /// Maximum latency that a connected receiver reports, and its uncertainty.
+    /// Returns the maximum latency that a connected receiver reports, with its uncertainty.
     fn effective(&self) -> Option<(Span, Span)> {
         let here = self.policy.believed().filter(|receiver| receiver.is_here());
         here.filter_map(|receiver| receiver.effective)

@@ -67,7 +67,7 @@ impl Transmitter {
                 TransmitterCommand::Gain(gain) => self.gain = gain,
                 TransmitterCommand::Levels(wanted) => self.levels.set(wanted),
                 TransmitterCommand::Send(command) => self.sender.apply(command),
-                // The requester made sure that this many fit.
+                // The requester has checked that this many fit.
                 TransmitterCommand::Destinations(destinations) => {
                     self.link.set_destinations(&destinations);
                 }
@@ -79,7 +79,7 @@ impl Transmitter {
         self.volume.apply(self.gain, self.channels, samples);
         let (link, sender, levels) = (&mut self.link, &mut self.sender, &mut self.levels);
         let emit = |packet: tautline_proto::stream::Outgoing<'_>| {
-            // The link counts packets that it has no room for.
+            // The link counts packets that do not fit.
             link.queue(&packet);
         };
         if self.map.is_identity(self.channels) {
@@ -113,8 +113,8 @@ impl Transmitter {
             faults: self.faults,
             clock: self.clock,
         };
-        // A full ring loses nothing: the next status has the totals, and faults stay until they are
-        // sent.
+        // A full ring loses nothing: the next status has the totals, and faults are kept until they
+        // are sent.
         if self.status.push(status).is_ok() {
             self.faults = Faults::NONE;
         }
@@ -122,7 +122,7 @@ impl Transmitter {
 }
 
 impl Drop for Transmitter {
-    /// Sends the final status: the ring may have been full at the last one.
+    /// Sends the final status, because the ring may have been full before.
     fn drop(&mut self) {
         self.tell();
     }
@@ -145,7 +145,7 @@ impl Process for Transmitter {
         self.link.flush();
         let stamps = &mut self.stamps;
         self.link.transmit_stamps(&mut |stamp| {
-            // A full ring loses only one of the sampled stamps.
+            // A full ring loses only one sampled timestamp.
             let _ = stamps.push(stamp);
         });
         if times.now - self.told >= TELL_EVERY {
@@ -155,7 +155,7 @@ impl Process for Transmitter {
         Flow::Continue
     }
 
-    /// Completes the last packet with silence and sends it, so that no frame is lost at the end.
+    /// Pads the last packet with silence and sends it, so that no frame is lost at the end.
     fn finish(&mut self) {
         let rest = self.sender.until_packet();
         self.skip(rest);

@@ -36,7 +36,7 @@ use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_report::Report;
 
-/// Lets devices run at once on a busy machine.
+/// Scheduler that lets devices run at once on a busy machine.
 const REALTIME: Scheduler = Scheduler::Fifo(60);
 pub(crate) type Between = fn(Box<dyn Process>) -> Box<dyn Process>;
 
@@ -53,7 +53,7 @@ pub(crate) struct Road {
     pub(crate) gain: Gain,
     pub(crate) maps: (ChannelMap, ChannelMap),
     pub(crate) streams: usize,
-    /// Consecutive senders of each stream.
+    /// Number of consecutive senders of each stream.
     pub(crate) senders: usize,
     pub(crate) labels: Option<PathBuf>,
     pub(crate) probes: Probes,
@@ -67,7 +67,7 @@ pub(crate) struct Road {
 }
 
 impl Default for Road {
-    /// Cards with buffers longer than host stalls: a shared host lost its cores 20 times a second
+    /// Cards with buffers longer than host stalls. A shared host lost its cores 20 times a second
     /// for 1 to 10 ms, and cards of 2 ms had 85 underruns in 1.5 s.
     fn default() -> Self {
         Self {
@@ -96,7 +96,7 @@ impl Default for Road {
 }
 
 impl Road {
-    /// Shortest buffers, for tests that watch the host ([`tautline_trial::timed`]).
+    /// Cards with the shortest buffers, for tests that watch the host ([`tautline_trial::timed`]).
     pub(crate) fn short() -> Self {
         Self { periods: 2, latency: Span::from_millis(20), ..Self::default() }
     }
@@ -142,8 +142,9 @@ impl Road {
         let report_to = SocketAddr::new(to.ip(), to.port() + 1);
         let mut udp = UdpOptions::sender(vec![to]);
         udp.transmit_stamp_every = 10;
-        // Room for changes: the longest packets, many of the shortest, and more destinations.
-        (udp.datagram_bytes, udp.batch, udp.most_destinations) = (8_000, 64, 4);
+        // This leaves room for changes: the longest packets, many of the shortest, and more
+        // destinations.
+        (udp.datagram_bytes, udp.batch, udp.max_destinations) = (8_000, 64, 4);
         let period = Frames::new(self.period);
         let device = self.link.spaces(&self.format(), period).then_some(REALTIME);
         let OpenedStream { link, control, outbound, .. } = open_stream(&udp, device).unwrap();
@@ -163,7 +164,7 @@ impl Road {
         SendPlan { gain: self.gain, map: self.maps.0.clone(), ..plan }
     }
 
-    /// Sends noise; returns the report of the receiver, whose process `plays` wraps, and those of
+    /// Sends noise. Returns the report of the receiver, whose process `plays` wraps, and those of
     /// the senders. `meanwhile` may send anything to the receiving address.
     pub(crate) fn run(
         &self,
@@ -178,7 +179,7 @@ impl Road {
             let (road, address, sent) = (self.clone(), *address, sent.clone());
             thread::spawn(move || {
                 for sender in 0..road.senders {
-                    // The waiting end notices if it is missing.
+                    // If this fails, the waiting end notices.
                     let _ = sent.send(road.send(road.sender(address), seed + 100 * sender));
                 }
             });
@@ -246,7 +247,7 @@ impl Road {
     }
 }
 
-/// A card's clock: the host's. Records the first time that is requested, which is the start.
+/// Clock of a card: the host's. Records the first time that is requested, which is the start.
 #[derive(Clone, Default)]
 pub(crate) struct Started(pub(crate) Arc<OnceLock<LocalTime>>);
 

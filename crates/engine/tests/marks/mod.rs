@@ -1,5 +1,5 @@
 //! Latency from converter to converter, from time marks in the sound and the start times of the
-//! cards, from which both count frames. Independent of all timestamps in packets and ledgers.
+//! cards, from which both count frames. It is independent of all timestamps in packets and ledgers.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ impl Process for Marks {
     }
 }
 
-/// Captures time marks with capture times that are `stamped` too late.
+/// Captures time marks whose capture times are `stamped` too late.
 pub(crate) fn stamped(process: Box<dyn Process>, stamped: Span) -> Box<dyn Process> {
     Box::new(Marks { process, marker: Marker::new(), stamped })
 }
@@ -45,8 +45,8 @@ fn centre() -> i64 {
     at as i64
 }
 
-/// Latencies of all complete marks in the recording of the playing card. Both cards run by the
-/// host's clock.
+/// Returns the latencies of all complete marks in the recording of the playing card. Both cards run
+/// by the host's clock.
 pub(crate) fn delays(record: &Path, (captures, plays): (LocalTime, LocalTime)) -> Vec<Span> {
     let mut reader = FileReader::open(record).unwrap();
     let (mut finder, mut block, mut delays) = (Finder::new(), Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! A link without a network: two ends share memory and nothing else, so there are no reports.
+//! A link without a network: two ends that share only memory, so there are no reports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,8 @@ use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_trial::steady;
 
 const FAR: Endpoint = Endpoint::Memory(1);
-/// Packets at which the sending end loses and regains the other; packets continue meanwhile.
+/// Number of the packet at which the sending end loses and regains the other end; packets continue
+/// meanwhile.
 const LOST: u64 = 100;
 const AGAIN: u64 = 200;
 const LONGEST: usize = 1472;
@@ -154,10 +155,10 @@ mod exclusive {
             let loud = loud.load(Ordering::Relaxed);
             assert!(
                 (packets - 10..=packets + 60).contains(&loud),
-                "{loud} of {packets} were heard"
+                "{loud} of {packets} were played"
             );
-            // Missing answers are not noted, as none are possible. The lost connection is noted
-            // once.
+            // Missing answers are not noted, because none are possible. The lost connection is
+            // noted once.
             let told = |part: &str| sent.notes.iter().filter(|note| note.contains(part)).count();
             assert_eq!(told("answer"), 0, "{:?}", sent.notes);
             assert_eq!(told("memory 1 is not connected any more"), 1, "{:?}", sent.notes);

@@ -1,4 +1,4 @@
-//! Workers on threads, each at a UDP socket that outlives it, as if a parent process kept it.
+//! Workers on threads. Each has a UDP socket that outlives it, as if a parent process kept it.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
@@ -57,7 +57,7 @@ impl Crew {
         self.progress.tell(0, 0);
         let options = UdpOptions {
             datagram_bytes: DATAGRAM_BYTES,
-            most_destinations: 1,
+            max_destinations: 1,
             packets_per_second: 20_000,
             ..UdpOptions::default()
         };
@@ -113,11 +113,11 @@ impl Crew {
 pub(crate) struct LeftOver(UdpSocket);
 
 impl LeftOver {
-    /// Waits for a retransmission: then the host's thread waits for an answer.
+    /// Waits for a retransmission, which shows that the host's thread waits for an answer.
     pub(crate) fn await_insisting(&self) {
         let mut room = [0; DATAGRAM_BYTES];
         loop {
-            let len = self.0.recv(&mut room).expect("nobody insists");
+            let len = self.0.recv(&mut room).expect("the socket has no timeout");
             let read = Head::read(&room[..len]);
             if read.is_ok_and(|(head, _)| head.flags.has(Flags::REPLAY)) {
                 return;
@@ -161,7 +161,7 @@ impl Work for Hand {
     }
 
     fn rest(&mut self, standing: &WorkStanding) {
-        let _permit = permit("the test is told how far it is");
+        let _permit = permit("the test follows the progress");
         self.progress.tell(standing.link.received, standing.link.sent);
     }
 }

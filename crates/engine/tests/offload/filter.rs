@@ -4,14 +4,14 @@ use tautline_engine::offload::sound_set::SoundSet;
 use tautline_proto::offload::block::{ByteOrder, get_f32, put_f32};
 
 pub(crate) const CHANNELS: usize = 2;
-pub(crate) const MOST_FRAMES: u32 = 256;
+pub(crate) const MAX_FRAMES: u32 = 256;
 
 pub(crate) const SET: SoundSet = SoundSet {
     inputs: CHANNELS,
     outputs: CHANNELS,
     controls_in: 1,
     controls_out: 1,
-    most_frames: MOST_FRAMES,
+    max_frames: MAX_FRAMES,
     onward: 0,
     earlier: 0,
 };
@@ -41,7 +41,7 @@ impl Filter {
         let bytes = 4 * frames as usize;
         let mut gain = [0.0];
         get_f32(&input[CHANNELS * bytes..], &mut gain, ByteOrder::NATIVE);
-        let mut samples = [0.0; MOST_FRAMES as usize];
+        let mut samples = [0.0; MAX_FRAMES as usize];
         let samples = &mut samples[..frames as usize];
         for channel in 0..CHANNELS {
             get_f32(&input[channel * bytes..], samples, ByteOrder::NATIVE);

@@ -1,4 +1,4 @@
-//! Loss, delay, duplication and reordering spoil exactly the predicted frames.
+//! Tests that loss, delay, duplication and reordering damage exactly the predicted frames.
 
 use tautline_engine::offload::offloaded::OffloadedConfig;
 use tautline_proto::offload::block::BlockLeg;
@@ -8,7 +8,7 @@ use tautline_proto::offload::returns::{Cause, StandIn};
 use crate::road::{Fate, Plan, smooth};
 use crate::stage::{BLOCK, Stage, config};
 
-/// A plan for first transmissions; requested or repeated blocks pass.
+/// Returns a plan for first transmissions. Requested or retransmitted blocks pass.
 fn first_time(leg: BlockLeg, mut fate: impl FnMut(u64) -> Fate + Send + 'static) -> Plan {
     let mut first = 0;
     Box::new(move |way, head: &Head| {
@@ -36,7 +36,7 @@ fn an_answer_that_is_lost_spoils_its_own_frames() {
         stage.go_on(120);
         assert_eq!(stage.missed(window.into()), damaged, "window {window}: as the road saw it");
         stage.assert_damaged(&damaged);
-        // The answer arrives after a request, and is late then.
+        // The answer arrives after a request, and is late by then.
         let expected: Vec<_> =
             damaged.into_iter().map(|blocks| (frames(blocks), Cause::Late)).collect();
         assert_eq!(stage.ledger(), expected, "window {window}");
@@ -107,7 +107,7 @@ fn answers_in_another_order_or_twice_spoil_nothing() {
 #[test]
 fn answers_that_are_late_are_named_so_and_spoil_their_own_frames() {
     let late = |block| if (50..53).contains(&block) { Fate::Held(block + 4) } else { Fate::Goes };
-    // Requested blocks are as late.
+    // Requested blocks are equally late.
     let plan: Plan = {
         let mut first = first_time(BlockLeg::Back, late);
         Box::new(move |leg, head| match first(leg, head) {
@@ -177,8 +177,8 @@ fn five_percent_of_loss_both_ways_spoils_what_did_not_come_in_time() {
 fn bursts_of_loss_both_ways_spoil_what_did_not_come_in_time() {
     for (window, seed) in [(2, 21), (3, 22)] {
         // Requests and retransmissions are lost as well; their timeouts are longer than this host's
-        // runs. Gilbert-Elliott model: one in 50 begins a burst, one in four ends it, three of four
-        // are lost in it.
+        // runs. The losses follow a Gilbert-Elliott model: one in 50 begins a burst, one in four
+        // ends it, and three of four are lost in it.
         let (mut chance, mut bad) = (Chance(seed), false);
         let plan: Plan = Box::new(move |_, _| {
             bad = if bad { !chance.below(25) } else { chance.below(2) };

@@ -1,4 +1,4 @@
-//! Without loss, every sample is the plugin's, with exactly the agreed delay.
+//! Tests that without loss, every sample is the plugin's, with exactly the agreed delay.
 
 use core::sync::atomic::Ordering;
 

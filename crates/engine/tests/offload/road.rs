@@ -1,4 +1,4 @@
-//! A link that loses, duplicates and delays datagrams as planned, over real sockets; with a way to
+//! A link that loses, duplicates and delays datagrams as planned, over real sockets. It can also
 //! wait, without a clock, until everything sent has been processed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,14 +59,14 @@ struct Inner {
     live: bool,
     epoch: u32,
     /// For each block of the epoch: the delivered parts of its answer, their number, and the run of
-    /// the last one.
+    /// the last part.
     came: BTreeMap<u64, (BTreeSet<u16>, u16, u64)>,
 }
 
 #[derive(Clone)]
 pub(crate) struct Road(Arc<Mutex<Inner>>, Arc<OwnedFd>);
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Road {
     pub(crate) fn to(worker: SocketAddr, datagram_bytes: usize, plan: Plan) -> Self {
@@ -127,7 +127,7 @@ impl Road {
                     std::thread::yield_now();
                     break;
                 }
-                let (next, wait) = progress.changed.wait_timeout(done, PATIENCE).unwrap();
+                let (next, wait) = progress.changed.wait_timeout(done, TIMEOUT).unwrap();
                 assert!(!wait.timed_out(), "the worker does nothing");
                 done = next;
             }
@@ -146,7 +146,7 @@ impl Road {
         (parts.len() == usize::from(*all)).then_some(*run)
     }
 
-    /// Delivers arrivals within the same run from now on; otherwise the result would depend on the
+    /// Delivers arrivals within the same run from now on. Otherwise the result would depend on the
     /// machine's load.
     pub(crate) fn live(&self) {
         self.inner().live = true;

@@ -1,4 +1,4 @@
-//! A host with an offloaded plugin; compares its output with the same plugin run locally.
+//! A host with an offloaded plugin. Compares its output with the same plugin run locally.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::filter::{CHANNELS, Filter, SET, noise};
 use crate::road::{Plan, Road, smooth};
 
 pub(crate) const BLOCK: usize = 64;
-/// A millisecond at the tests' rate: maximum affected frames after a hole.
+/// Maximum affected frames after a hole: a millisecond at the tests' rate.
 pub(crate) const FADE: u64 = 48;
 
 pub(crate) fn config(window: u32) -> OffloadedConfig {
@@ -45,7 +45,8 @@ impl HostBlock for InPlace {
     }
 
     fn output(&mut self, channel: usize, from: usize, samples: &[f32]) {
-        // Another channel's input: writing before all inputs are read would spoil it.
+        // This is another channel's input, which is damaged if output is written before all inputs
+        // are read.
         self.buffers[CHANNELS - 1 - channel][from..from + samples.len()].copy_from_slice(samples);
     }
 
@@ -59,7 +60,7 @@ pub(crate) struct Stage {
     pub(crate) attendant: Attendant,
     pub(crate) ends: Vec<(Road, Crew)>,
     local: Filter,
-    /// Local output, input, and received output by channel, since the activation.
+    /// Since the activation: local output, input, and received output, each by channel.
     wet: [Vec<f32>; CHANNELS],
     dry: [Vec<f32>; CHANNELS],
     heard: [Vec<f32>; CHANNELS],
@@ -124,7 +125,7 @@ impl Stage {
                 (first..first + frames as u64).map(|frame| noise(channel, frame)).collect();
             self.dry[channel].extend(&samples);
             let mut wet = samples.clone();
-            wet.chunks_mut(SET.most_frames as usize)
+            wet.chunks_mut(SET.max_frames as usize)
                 .for_each(|part| self.local.channel(channel, gain, part));
             self.wet[channel].extend(&wet);
             block.buffers[channel] = samples;
@@ -178,8 +179,8 @@ impl Stage {
     }
 
     /// Asserts that only the frames of these blocks, and a millisecond after each range, differ.
-    /// Each block must differ, as concealment never equals the plugin's sound. The initial output
-    /// is silence.
+    /// Each block must differ, because concealment never equals the plugin's sound. The initial
+    /// output is silence.
     pub(crate) fn assert_damaged(&self, blocks: &[Range<u64>]) {
         let frames = |blocks: &Range<u64>| blocks.start * BLOCK as u64..blocks.end * BLOCK as u64;
         self.assert_differ(&blocks.iter().map(frames).collect::<Vec<_>>());
@@ -201,11 +202,11 @@ impl Stage {
         let begins =
             |heard: &Vec<f32>| heard.iter().take(self.delay()).all(|sample| *sample == 0.0);
         let silence = self.heard.iter().all(begins);
-        assert!(silence, "what comes before all is silence");
+        assert!(silence, "the initial output is silence");
     }
 
-    /// Returns all ledger entries of this activation except fades, and starts another. Asserts that
-    /// they list every differing frame.
+    /// Returns all ledger entries of this activation except fades, and starts another activation.
+    /// Asserts that they list every differing frame.
     pub(crate) fn ledger(&mut self) -> Vec<(Range<u64>, Cause)> {
         // For a quarter of a second, a missing run can still become late.
         for _ in 0..12_000 / BLOCK + 2 {

@@ -1,4 +1,4 @@
-//! Waiting of a host for answers.
+//! Tests of how long a host waits for answers.
 
 use tautline_engine::offload::offloaded::{Far, Offloaded, OffloadedConfig, Which};
 use tautline_io::thread::{Scheduler, spawn};
@@ -13,7 +13,7 @@ use crate::stage::{BLOCK, Stage, config};
 
 #[test]
 fn what_is_waited_for_leaves_once_more_where_the_last_of_it_was_lost() {
-    // Lost on the way there or back: without later blocks, no request follows.
+    // The block or its answer is lost. Without later blocks, no request follows.
     let plan = |leg, head: &tautline_proto::offload::datagram::Head| {
         let is_again = head.flags.has(Flags::REPLAY);
         match (leg, head.block) {
@@ -44,8 +44,8 @@ fn what_is_missing_is_waited_for_no_more_once_its_turn_is_over() {
         stage.go(BLOCK);
         waited_in.extend((stage.offloaded.standing().counters.waits > before).then_some(run));
     }
-    // Each is due one run later, and the worker sends nothing meanwhile, so that eight are waited
-    // for. A run that got no core for that time does not wait.
+    // Each is due one run later, and the worker sends nothing meanwhile, so the host waits for
+    // eight. A run that got no core for that time does not wait.
     assert!((1..=8).contains(&waited_in.len()), "{waited_in:?}");
     assert!(waited_in.iter().all(|run| (51..63).contains(run)), "{waited_in:?}");
     stage.assert_damaged(&[50..62]);
@@ -89,7 +89,7 @@ fn a_worker_of_which_nothing_is_heard_is_waited_for_no_more_until_something_is()
     assert!(standing.ends[0].unwrap().clean, "{standing:?}");
     stage.kill_worker();
     let waits = stage.waits_of(50);
-    // Its last answers are received first; then it is waited for again.
+    // The host receives the worker's last answers first; then it waits for the worker again.
     assert!((8..25).contains(&waits), "{waits} of 50 runs waited");
 }
 
@@ -108,13 +108,14 @@ fn whoever_has_the_time_waits_for_a_worker_however_often_nothing_is_heard() {
     assert!(waits >= 16, "{waits} of 30 runs waited");
 }
 
-/// Number of waits of a fast host with a dead worker, and whether the host was detected as fast.
+/// Returns the number of waits of a fast host with a dead worker, and whether the host was detected
+/// as fast.
 fn waits_of_a_hurry() -> (u64, bool) {
     let mut stage =
         Stage::smooth(OffloadedConfig { wait_offline: Span::from_millis(5), ..config(1) });
     stage.go_on(50);
     stage.kill_worker();
-    // More than a second of sound; a quarter is enough to detect a render.
+    // This is more than a second of sound; a quarter of a second is enough to detect a render.
     let waits = stage.waits_of(1000);
     (waits, stage.outcome.offline)
 }
@@ -156,7 +157,7 @@ fn a_render_goes_on_where_it_was_with_a_worker_that_comes_in_the_place_of_one_th
     let comes = std::thread::spawn(move || {
         left_over.await_insisting();
         assert!(attendant.detach(Which::Worker));
-        // The host's thread detaches it before another is attached.
+        // The host's thread detaches the worker before another is attached.
         while attendant.take_gone().is_none() {
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! Workers that stop, die, restart, start late, and replace each other.
+//! Tests of workers that stop, die, restart, start late, and replace each other.
 
 use tautline_engine::offload::offloaded::{Far, Offloaded, OffloadedConfig, Which};
 use tautline_io::thread::float_mode::FloatMode;
@@ -31,7 +31,7 @@ fn a_worker_that_dies_and_comes_back_is_told_what_it_missed_and_is_right_afterwa
     stage.kill_worker();
     (0..10).for_each(|_| stage.rush(BLOCK));
     stage.ends[0].1.begin();
-    // All sixty are in the history; the worker requests them from the first on, eight at a time.
+    // All sixty are in the history. The worker requests them from the first on, eight at a time.
     stage.settle();
     stage.go_on(60);
     let missed = stage.missed(1);
@@ -81,7 +81,7 @@ fn killing_one_of_two_workers_while_a_block_is_under_way_changes_no_sample() {
     for killed in [0, 1] {
         let mut stage = Stage::new(config(1), vec![smooth(), smooth()]);
         stage.go_on(50);
-        // Sent to both; the one that dies may or may not have processed it.
+        // This is sent to both. The one that dies may or may not have processed it.
         stage.rush(BLOCK);
         stage.ends[killed].1.end();
         stage.ends.remove(killed);

@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{MOST_INSTANCES, MisfitError, Outline};
+use super::{MAX_INSTANCES, MisfitError, Outline};
 
-const MOST: usize = 1024;
+const MAX: usize = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChainKind {
@@ -56,7 +56,7 @@ pub enum ChainFileError {
          itself; `taut plugins` lists what there is"
     )]
     Unknown { chain: String, member: String },
-    #[error("`{0}` has {1} plugins; give it 1 to {MOST_INSTANCES}")]
+    #[error("`{0}` has {1} plugins; give it 1 to {MAX_INSTANCES}")]
     Size(String, usize),
     #[error("`{0}`: {1}")]
     Misfit(String, MisfitError),
@@ -101,7 +101,7 @@ impl ChainFile {
         let chains = written.chain.into_iter().map(of(ChainKind::Chain));
         let definitions: Vec<_> =
             chains.chain(written.parallel.into_iter().map(of(ChainKind::Parallel))).collect();
-        if definitions.len() > MOST {
+        if definitions.len() > MAX {
             return Err(unusable(format!("{} definitions are too many", definitions.len())));
         }
         for (place, ChainDefinition { name, .. }) in definitions.iter().enumerate() {
@@ -158,7 +158,7 @@ fn outline(
     for member in members {
         found.push(known(member).ok_or_else(|| unknown(member))?);
         let count = found.iter().map(|of: &Outline| of.recipe.instances()).sum();
-        if count > MOST_INSTANCES {
+        if count > MAX_INSTANCES {
             return Err(ChainFileError::Size(name.clone(), count));
         }
     }
@@ -171,7 +171,7 @@ fn outline(
         ChainKind::Parallel => Outline::parallel(name, &found),
     };
     match outline.recipe.instances() {
-        count if count > MOST_INSTANCES => Err(ChainFileError::Size(name.clone(), count)),
+        count if count > MAX_INSTANCES => Err(ChainFileError::Size(name.clone(), count)),
         _ => Ok(outline),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{MOST_INSTANCES, Recipe};
+use super::{MAX_INSTANCES, Recipe};
 use crate::ladspa::instance::{InstanceError, PluginInstance};
 use crate::ladspa::library::{LoadError, PluginLibrary};
 
@@ -24,17 +24,17 @@ pub enum NodeError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Instance(#[from] InstanceError),
-    #[error("it has {0} plugins, and {MOST_INSTANCES} are run as one at most; divide it")]
+    #[error("it has {0} plugins, and {MAX_INSTANCES} are run as one at most; divide it")]
     TooMany(usize),
 }
 
 type Count = fn(&ChainNode) -> usize;
 
 impl ChainNode {
-    pub fn load(recipe: &Recipe, rate: u32, most_frames: usize) -> Result<Self, NodeError> {
+    pub fn load(recipe: &Recipe, rate: u32, max_frames: usize) -> Result<Self, NodeError> {
         match recipe.instances() {
-            count if count > MOST_INSTANCES => Err(NodeError::TooMany(count)),
-            _ => Loading { rate, most_frames, libraries: BTreeMap::new() }.node(recipe),
+            count if count > MAX_INSTANCES => Err(NodeError::TooMany(count)),
+            _ => Loading { rate, max_frames, libraries: BTreeMap::new() }.node(recipe),
         }
     }
 
@@ -182,7 +182,7 @@ fn member_of(members: &[ChainNode], count: Count, mut port: usize) -> (usize, us
 
 struct Loading {
     rate: u32,
-    most_frames: usize,
+    max_frames: usize,
     libraries: BTreeMap<PathBuf, Arc<PluginLibrary>>,
 }
 
@@ -202,7 +202,7 @@ impl Loading {
                     &library,
                     label,
                     self.rate,
-                    self.most_frames,
+                    self.max_frames,
                 )?))
             }
             Recipe::Chain(members) => ChainNode::Chain(self.nodes(members)?),

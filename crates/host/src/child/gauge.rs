@@ -58,7 +58,7 @@ impl Gauge {
             there.duplicates,
             there.invalid,
             there.foreign + there.late,
-            link.unopened,
+            link.auth_failed,
         ];
         self.counts
             .iter()
@@ -73,7 +73,7 @@ impl Gauge {
 
     pub(super) fn standing(&self) -> ChildStanding {
         let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let [blocks, asked, gone, received, sent, duplicate, invalid, foreign, unopened] =
+        let [blocks, asked, gone, received, sent, duplicate, invalid, foreign, auth_failed] =
             self.counts.each_ref().map(number);
         ChildStanding {
             epoch: self.epoch.load(Ordering::Relaxed),
@@ -82,15 +82,15 @@ impl Gauge {
             odd_controls: number(&self.odd_controls),
             counters: WorkCounters {
                 blocks,
-                replayed: number(&self.replayed),
-                asked,
-                gone,
+                retransmitted: number(&self.replayed),
+                retransmit_requests: asked,
+                expired: gone,
                 received,
                 sent,
                 duplicate,
                 invalid,
-                foreign,
-                unopened,
+                other_stream: foreign,
+                auth_failed,
                 busy_ns: number(&self.busy_ns),
                 longest_ns: number(&self.longest_ns),
             },

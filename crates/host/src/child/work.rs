@@ -115,8 +115,8 @@ fn prepare(
     gauge: &Arc<Gauge>,
     (give, granted): (SyncSender<WorkOn>, Granted),
 ) -> Result<(ChildEvent, SyncSender<TakeBlocks>), String> {
-    let load = |most_frames| ChainNode::load(&plan.recipe, plan.request.rate, most_frames);
-    let node = load(plan.request.most_frames as usize).map_err(|error| error.to_string())?;
+    let load = |max_frames| ChainNode::load(&plan.recipe, plan.request.rate, max_frames);
+    let node = load(plan.request.max_frames as usize).map_err(|error| error.to_string())?;
     check(plan, &node)?;
     // Denormals are a hundred times slower; the master's mode takes precedence.
     let flushed = FloatMode { flush_to_zero: true, denormals_are_zero: true };
@@ -276,7 +276,7 @@ fn link(
     heard: HeardNote,
 ) -> Result<Box<DirectLink>, String> {
     let options = UdpOptions {
-        most_destinations: 1,
+        max_destinations: 1,
         datagram_bytes: plan.request.datagram_bytes as usize,
         packets_per_second: DATAGRAMS_PER_SECOND,
         batch: BATCH,
@@ -291,7 +291,7 @@ fn link(
 
 /// Reports the plugin's state to the parent, and ends the process if a run hangs.
 fn watch(plan: &Plan, parent: &mut File, gauge: &Gauge) -> ! {
-    let most = plan.patience_ms.div_ceil(STEP.as_nanos().unsigned_abs() / 1_000_000).max(2);
+    let most = plan.timeout_ms.div_ceil(STEP.as_nanos().unsigned_abs() / 1_000_000).max(2);
     let (mut seen, mut looks, mut told) = (None, 0u64, None);
     for step in 1u32.. {
         // Counts looks instead of time: a process that was stopped has not hung.

@@ -13,8 +13,8 @@ use tempfile::NamedTempFile;
 
 const VERSION: u32 = 1;
 /// Maximum bytes read from the file; more than the maximum number of figures needs.
-const MOST_BYTES: u64 = 4 << 20;
-const MOST_KEPT: usize = 10_000;
+const MAX_BYTES: u64 = 4 << 20;
+const MAX_KEPT: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct CostBook {
@@ -74,7 +74,7 @@ impl CostBook {
         // Keeps new figures of another worker on this host.
         let mut all = read(path);
         all.extend(self.known.iter().map(|(key, known)| (key.clone(), *known)));
-        let kept = all.into_iter().take(MOST_KEPT).map(|((plugin, hash, rate), known)| KeptCost {
+        let kept = all.into_iter().take(MAX_KEPT).map(|((plugin, hash, rate), known)| KeptCost {
             plugin,
             hash,
             rate,
@@ -92,7 +92,7 @@ impl CostBook {
 fn read(path: &Path) -> BTreeMap<(String, String, u32), KnownCost> {
     let mut text = Vec::new();
     let file = fs::File::open(path);
-    let read = file.and_then(|file| file.take(MOST_BYTES).read_to_end(&mut text));
+    let read = file.and_then(|file| file.take(MAX_BYTES).read_to_end(&mut text));
     let book: Option<KeptBook> = read.ok().and_then(|_| serde_json::from_slice(&text).ok());
     let book = book.filter(|book| book.version == VERSION && book.processor == processor());
     let is_one = |cost: &PluginCost| [cost.fixed_ns, cost.per_frame_ns].iter().all(|ns| *ns >= 0.0);

@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_char, c_int};
 
 use serde::{Deserialize, Serialize};
-use tautline_api::v1::MOST_TEXT;
+use tautline_api::v1::MAX_TEXT;
 use tautline_proto::text::{is_printable, printable};
 
 use super::abi::{
@@ -12,7 +12,7 @@ use super::abi::{
 };
 
 /// Maximum number of ports per plugin; the largest in `swh-plugins` and elsewhere have dozens.
-pub const MOST_PORTS: usize = 1024;
+pub const MAX_PORTS: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PortDescription {
@@ -40,7 +40,7 @@ pub enum Nonsense {
     Label(String),
     #[error("its unique id is {0}, and ids lie below {UNIQUE_IDS}; ask its maker for another")]
     UniqueId(u64),
-    #[error("it says that it has {0} ports, and {MOST_PORTS} are the most; use another plugin")]
+    #[error("it says that it has {0} ports, and {MAX_PORTS} are the most; use another plugin")]
     Ports(u64),
     #[error("it says that it has {0} ports and tells none; use another plugin")]
     NoPorts(u64),
@@ -115,7 +115,7 @@ impl PluginDescription {
 /// The descriptor's lists are null or have one entry per port.
 unsafe fn ports(descriptor: &Descriptor) -> Result<Vec<PortDescription>, Nonsense> {
     let told = descriptor.port_count;
-    let count = usize::try_from(told).ok().filter(|count| *count <= MOST_PORTS);
+    let count = usize::try_from(told).ok().filter(|count| *count <= MAX_PORTS);
     let count = count.ok_or(Nonsense::Ports(told))?;
     let lists = (descriptor.port_descriptors, descriptor.port_names, descriptor.port_range_hints);
     if count > 0 && (lists.0.is_null() || lists.1.is_null() || lists.2.is_null()) {
@@ -146,7 +146,7 @@ fn with_real_bounds(RangeHint { hints, lower, upper }: RangeHint) -> RangeHint {
 
 /// Sanitises display text.
 pub(crate) fn shown(text: &str) -> String {
-    printable(text, MOST_TEXT)
+    printable(text, MAX_TEXT)
 }
 
 /// # Safety

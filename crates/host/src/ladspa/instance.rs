@@ -8,7 +8,7 @@ use crate::ladspa::description::PluginDescription;
 use crate::ladspa::library::PluginLibrary;
 
 /// Maximum plausible latency in frames: ten seconds at 192 kHz.
-const MOST_LATENCY: f32 = 1_920_000.0;
+const MAX_LATENCY: f32 = 1_920_000.0;
 
 /// A running plugin, its ports connected to separate buffers, which supports plugins that fail in
 /// place. Audio and controls, inputs and outputs are each numbered from 0, in port order.
@@ -21,7 +21,7 @@ pub struct PluginInstance {
     controls: Vec<Buffer>,
     told: Vec<Buffer>,
     latency: Option<usize>,
-    most_frames: usize,
+    max_frames: usize,
     is_active: bool,
     description: PluginDescription,
     _library: Arc<PluginLibrary>,
@@ -63,13 +63,13 @@ pub enum InstanceError {
 }
 
 impl PluginInstance {
-    /// Creates a plugin at `rate` for up to `most_frames` per run, with controls at their initial
+    /// Creates a plugin at `rate` for up to `max_frames` per run, with controls at their initial
     /// values ([`RangeHint::first_value`](super::abi::RangeHint::first_value)).
     pub fn new(
         library: &Arc<PluginLibrary>,
         label: &str,
         rate: u32,
-        most_frames: usize,
+        max_frames: usize,
     ) -> Result<Self, InstanceError> {
         let unknown =
             || InstanceError::Label { library: library.path().to_owned(), label: label.to_owned() };
@@ -99,7 +99,7 @@ impl PluginInstance {
             };
             description.places(kind).map(of).collect()
         };
-        let [inputs, outputs] = [INPUT, OUTPUT].map(|way| buffers(way | AUDIO, most_frames));
+        let [inputs, outputs] = [INPUT, OUTPUT].map(|way| buffers(way | AUDIO, max_frames));
         let [controls, told] = [INPUT, OUTPUT].map(|way| buffers(way | CONTROL, 1));
         let latency = description
             .places(OUTPUT | CONTROL)
@@ -112,7 +112,7 @@ impl PluginInstance {
             controls,
             told,
             latency,
-            most_frames,
+            max_frames,
             is_active: false,
             _library: Arc::clone(library),
             description,
@@ -139,8 +139,8 @@ impl PluginInstance {
         self.told.len()
     }
 
-    pub const fn most_frames(&self) -> usize {
-        self.most_frames
+    pub const fn max_frames(&self) -> usize {
+        self.max_frames
     }
 
     pub fn input_mut(&mut self, channel: usize) -> &mut [f32] {
@@ -168,7 +168,7 @@ impl PluginInstance {
     pub fn latency(&self) -> u32 {
         let told = self.latency.map_or(0.0, |control| self.told(control));
         // The cast saturates, and NaN becomes 0.
-        if told < MOST_LATENCY { told.floor() as u32 } else { 0 }
+        if told < MAX_LATENCY { told.floor() as u32 } else { 0 }
     }
 
     pub fn activate(&mut self) {
@@ -180,12 +180,12 @@ impl PluginInstance {
         self.is_active = true;
     }
 
-    /// Runs up to [`Self::most_frames`] frames; activates the plugin first if needed.
+    /// Runs up to [`Self::max_frames`] frames; activates the plugin first if needed.
     pub fn run(&mut self, frames: usize) {
         if !self.is_active {
             self.activate();
         }
-        let frames = frames.min(self.most_frames);
+        let frames = frames.min(self.max_frames);
         // SAFETY: a live, active instance; each port has memory for this many frames, or for a
         // value.
         unsafe { (self.functions.run)(self.handle, frames as c_ulong) };

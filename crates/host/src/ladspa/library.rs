@@ -8,7 +8,7 @@ use super::abi::{Descriptor, DescriptorFunction, ENTRY};
 use super::description::{Nonsense, PluginDescription};
 
 /// Maximum number of plugins per library; one without an end is not a plugin library.
-pub const MOST_PLUGINS: usize = 4096;
+pub const MAX_PLUGINS: usize = 4096;
 
 /// A loaded library, unloaded on drop: running plugins keep it loaded.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub enum LoadError {
     )]
     NoPlugins(PathBuf),
     #[error(
-        "loading {0}: it tells of more than {MOST_PLUGINS} plugins; leave it out of LADSPA_PATH"
+        "loading {0}: it tells of more than {MAX_PLUGINS} plugins; leave it out of LADSPA_PATH"
     )]
     Endless(PathBuf),
 }
@@ -66,7 +66,7 @@ impl PluginLibrary {
             let told = unsafe { entry(index as c_ulong) };
             // SAFETY: null, or a descriptor that exists as long as the library.
             let Some(descriptor) = (unsafe { told.as_ref() }) else { break };
-            if index >= MOST_PLUGINS {
+            if index >= MAX_PLUGINS {
                 return Err(LoadError::Endless(path));
             }
             // SAFETY: the loaded library returned it.

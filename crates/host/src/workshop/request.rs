@@ -4,21 +4,21 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tautline_api::seal::{self, SECRET_BYTES};
 use tautline_api::v1::{
-    FedStream, MOST_KEPT_BYTES, SecretText, StreamRequest, VERSION, WorkRefused, WorkStream,
+    FedStream, MAX_KEPT_BYTES, SecretText, StreamRequest, VERSION, WorkRefused, WorkStream,
     WorkStreamState,
 };
 use tautline_engine::offload::sound_set::SoundSet;
 use tautline_proto::offload::block::{BlockLeg, BlockSet};
-use tautline_proto::offload::datagram::LEAST_DATAGRAM_BYTES;
+use tautline_proto::offload::datagram::MIN_DATAGRAM_BYTES;
 
 use crate::offers::OfferedPlugin;
 use crate::plan::PlannedFeed;
 
 const RATES: core::ops::RangeInclusive<u32> = 1_000..=1_536_000;
-const MOST_HISTORY: u32 = 65_536;
-const MOST_CARRIED: usize = 4096;
-const MOST_COPIES: u8 = 8;
-const MOST_DATAGRAM: usize = 65_507 - seal::ROOM;
+const MAX_HISTORY: u32 = 65_536;
+const MAX_CARRIED: usize = 4096;
+const MAX_COPIES: u8 = 8;
+const MAX_DATAGRAM: usize = 65_507 - seal::ROOM;
 
 /// Frames per run if unknown: the shortest common block. A longer one would reserve too little for
 /// plugins with a high cost per run.
@@ -47,12 +47,10 @@ impl Agreed {
                 request.rate
             ));
         }
-        if request.most_frames == 0 {
-            return refuse(
-                "runs of 0 frames make no sense; ask for most_frames of 1 or more".into(),
-            );
+        if request.max_frames == 0 {
+            return refuse("max_frames is 0: must be at least 1".into());
         }
-        let datagrams = LEAST_DATAGRAM_BYTES..=MOST_DATAGRAM;
+        let datagrams = MIN_DATAGRAM_BYTES..=MAX_DATAGRAM;
         if !datagrams.contains(&(request.datagram_bytes as usize)) {
             let (least, most) = datagrams.into_inner();
             return refuse(format!(
@@ -60,10 +58,10 @@ impl Agreed {
                 request.datagram_bytes
             ));
         }
-        if !(1..=MOST_HISTORY).contains(&request.history) || request.copies > MOST_COPIES {
+        if !(1..=MAX_HISTORY).contains(&request.history) || request.copies > MAX_COPIES {
             return refuse(format!(
-                "a history of {} iterations and {} copies make no sense; ask for 1 to {MOST_HISTORY} and up to \
-                 {MOST_COPIES}",
+                "a history of {} iterations and {} copies make no sense; ask for 1 to {MAX_HISTORY} and up to \
+                 {MAX_COPIES}",
                 request.history, request.copies
             ));
         }
@@ -72,25 +70,24 @@ impl Agreed {
         }
         let sound = offer.ports.sound_set(request);
         let SoundSet { onward, earlier, .. } = sound;
-        if onward.max(earlier) > MOST_CARRIED {
+        if onward.max(earlier) > MAX_CARRIED {
             return refuse(format!(
-                "{onward} and {earlier} control values of other plugins are too many; send {MOST_CARRIED} at most"
+                "{onward} and {earlier} control values of other plugins are too many; send {MAX_CARRIED} at most"
             ));
         }
         let set = sound.block_set().map_err(|error| WorkRefused::BadRequest(error.to_string()))?;
-        let bytes =
-            [BlockLeg::There, BlockLeg::Back].map(|leg| set.bytes(leg, request.most_frames));
+        let bytes = [BlockLeg::There, BlockLeg::Back].map(|leg| set.bytes(leg, request.max_frames));
         let kept = bytes.iter().sum::<usize>().saturating_mul(request.history as usize);
-        if kept > MOST_KEPT_BYTES {
+        if kept > MAX_KEPT_BYTES {
             return refuse(format!(
-                "{} iterations of {} frames are {kept} bytes to be kept, and a stream may keep {MOST_KEPT_BYTES}; ask for a \
+                "{} iterations of {} frames are {kept} bytes to be kept, and a stream may keep {MAX_KEPT_BYTES}; ask for a \
                  shorter history, or for shorter runs",
-                request.history, request.most_frames
+                request.history, request.max_frames
             ));
         }
         let nanos_of = |frames: f64| frames * 1e9 / f64::from(request.rate);
-        let most = f64::from(request.most_frames);
-        let assumed = f64::from(request.most_frames.min(ASSUMED_FRAMES));
+        let most = f64::from(request.max_frames);
+        let assumed = f64::from(request.max_frames.min(ASSUMED_FRAMES));
         let period_ns = request.period_ns.map_or(nanos_of(assumed), |period| period as f64);
         // If the host reports its period, a run has that many frames, within the limit.
         let run_frames = (period_ns * f64::from(request.rate) / 1e9).clamp(1.0, most);
@@ -108,7 +105,7 @@ impl Agreed {
             id: state.id,
             udp_port: state.udp_port,
             set: self.set.blocks().to_vec(),
-            most_frames: request.most_frames,
+            max_frames: request.max_frames,
             datagram_bytes: request.datagram_bytes,
             byte_order: request.byte_order,
             inputs: ports.inputs as u32,

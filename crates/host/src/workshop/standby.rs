@@ -5,7 +5,7 @@ use std::io;
 
 use tautline_proto::time::{LocalTime, Span};
 
-use super::{BEGINNING, MOST_IN_A_ROW, StopLooks, pause};
+use super::{BEGINNING, MAX_IN_A_ROW, StopLooks, pause};
 use crate::plan::ChildEvent;
 use crate::process::{ChildProcess, ChildSaid};
 
@@ -86,7 +86,7 @@ impl Standby {
         self.failed += 1;
         // The same delays as for failed active processes, but never zero.
         self.due = match self.failed {
-            MOST_IN_A_ROW.. => LocalTime::NEVER,
+            MAX_IN_A_ROW.. => LocalTime::NEVER,
             failed => now + pause(failed + 1),
         };
     }
@@ -111,7 +111,7 @@ impl Standby {
 mod tests {
     use super::*;
     use crate::process::{ChildProgram, Starting};
-    use crate::workshop::{LOOK, MOST_STOPPED};
+    use crate::workshop::{LOOK, MAX_STOPPED};
     use tautline_io::clock::now;
 
     const LOADED: &str = r#"{"ready":{"scheduled":"other","cost":null}}"#;
@@ -190,7 +190,7 @@ mod tests {
         let mut standby = loaded();
         stop(&standby);
         let mut look = now() + LOOK;
-        for number in 1..MOST_STOPPED {
+        for number in 1..MAX_STOPPED {
             standby.is_due(look);
             assert!(standby.waiting.is_some(), "look {number}");
             look += LOOK;

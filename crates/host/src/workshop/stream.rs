@@ -17,7 +17,7 @@ use tautline_proto::time::{LocalTime, Span};
 use super::locked;
 use super::standby::Standby;
 use super::stream_report::StreamReport;
-use super::{BEGINNING, MOST_IN_A_ROW, StopLooks, pause};
+use super::{BEGINNING, MAX_IN_A_ROW, StopLooks, pause};
 use super::{TellWork, WorkNews};
 use crate::admission::CoreAdmission;
 use crate::child_notes::{BlockOfEpoch, ChildNotes};
@@ -33,7 +33,7 @@ const GOOD: Span = Span::from_secs(10);
 const SILENCE: Span = Span::from_secs(2);
 /// Maximum number of fatal blocks per epoch, which the plugin does not get: more processes in a row
 /// are not started.
-const MOST_FATAL: usize = MOST_IN_A_ROW as usize + 1;
+const MAX_FATAL: usize = MAX_IN_A_ROW as usize + 1;
 const LAST_WORD: Span = Span::from_millis(100);
 
 pub(super) struct StreamSetting {
@@ -163,7 +163,7 @@ impl Keeper {
             in_a_row = if now() - begun >= GOOD { 1 } else { in_a_row + 1 };
             let mut told = locked(&self.told);
             told.ended(why);
-            if in_a_row > MOST_IN_A_ROW {
+            if in_a_row > MAX_IN_A_ROW {
                 told.state.phase = StreamPhase::Failed;
                 let state = told.state.clone();
                 drop(told);
@@ -322,7 +322,7 @@ impl Keeper {
         let Some(place) = self.notes.under_way() else { return };
         let fatal = &mut self.fatal;
         fatal.retain(|before| before.epoch == place.epoch && *before != place);
-        if fatal.len() >= MOST_FATAL {
+        if fatal.len() >= MAX_FATAL {
             fatal.remove(0);
         }
         fatal.push(place);

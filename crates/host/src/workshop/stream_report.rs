@@ -29,10 +29,10 @@ impl StreamReport {
                 id: plan.stream,
                 plugin: plugin.to_owned(),
                 rate: plan.request.rate,
-                most_frames: plan.request.most_frames,
+                max_frames: plan.request.max_frames,
                 udp_port,
                 phase: StreamPhase::Starting,
-                why: None,
+                reason: None,
                 restarts: 0,
                 epoch: 0,
                 dirty: false,
@@ -82,7 +82,7 @@ impl StreamReport {
         self.state.latency_frames = standing.latency;
         self.state.counters = sum(&self.before, &standing.counters);
         if self.has_controls && standing.odd_controls > before.odd_controls {
-            self.state.why = Some(format!(
+            self.state.reason = Some(format!(
                 "in {} blocks a control was no number, or infinite: the plugin got it as it was; look at what sets \
                  the controls at the master",
                 standing.odd_controls
@@ -97,22 +97,22 @@ impl StreamReport {
         self.before = self.state.counters;
         self.newest = ChildStanding::default();
         self.state.phase = StreamPhase::Restarting;
-        self.state.why = Some(why);
+        self.state.reason = Some(why);
     }
 }
 
 fn sum(one: &WorkCounters, other: &WorkCounters) -> WorkCounters {
     WorkCounters {
         blocks: one.blocks.saturating_add(other.blocks),
-        replayed: one.replayed.saturating_add(other.replayed),
-        asked: one.asked.saturating_add(other.asked),
-        gone: one.gone.saturating_add(other.gone),
+        retransmitted: one.retransmitted.saturating_add(other.retransmitted),
+        retransmit_requests: one.retransmit_requests.saturating_add(other.retransmit_requests),
+        expired: one.expired.saturating_add(other.expired),
         received: one.received.saturating_add(other.received),
         sent: one.sent.saturating_add(other.sent),
         duplicate: one.duplicate.saturating_add(other.duplicate),
         invalid: one.invalid.saturating_add(other.invalid),
-        foreign: one.foreign.saturating_add(other.foreign),
-        unopened: one.unopened.saturating_add(other.unopened),
+        other_stream: one.other_stream.saturating_add(other.other_stream),
+        auth_failed: one.auth_failed.saturating_add(other.auth_failed),
         busy_ns: one.busy_ns.saturating_add(other.busy_ns),
         longest_ns: one.longest_ns.max(other.longest_ns),
     }
@@ -131,15 +131,15 @@ mod tests {
     fn forged() -> ChildStanding {
         let counts = [
             "blocks",
-            "replayed",
-            "asked",
-            "gone",
+            "retransmitted",
+            "retransmit_requests",
+            "expired",
             "received",
             "sent",
             "duplicate",
             "invalid",
-            "foreign",
-            "unopened",
+            "other_stream",
+            "auth_failed",
             "busy_ns",
             "longest_ns",
         ];
@@ -172,7 +172,7 @@ mod tests {
             pipeline: PlannedPipeline::default(),
             scheduler: "other".to_owned(),
             measure: false,
-            patience_ms: 300,
+            timeout_ms: 300,
         };
         StreamReport::new(&plan, "odd:odd", &[], 9)
     }

@@ -9,7 +9,7 @@ use tautline_host::ladspa::description::PortDescription;
 use tautline_host::ladspa::instance::PluginInstance;
 use tautline_host::ladspa::library::PluginLibrary;
 use tautline_host::offers::PluginOffers;
-use tautline_host::scan::{PATIENCE, scan};
+use tautline_host::scan::{TIMEOUT, scan};
 use tautline_host::workshop::PluginWorkshop;
 use tautline_io::thread::float_mode::FloatMode;
 use tautline_proto::offload::datagram::Flags;
@@ -19,18 +19,18 @@ use crate::master::{TestMaster, request};
 use crate::worked::{SECRET, options};
 
 const RATE: u32 = 44_100;
-const MOST_FRAMES: usize = 512;
+const MAX_FRAMES: usize = 512;
 const UNDER_WAY: usize = 8;
 
 fn frames(block: usize) -> usize {
-    [MOST_FRAMES, 64, 138, 441][block % 4]
+    [MAX_FRAMES, 64, 138, 441][block % 4]
 }
 
 fn sound(block: usize, channel: usize, state: &mut u32) -> Vec<f32> {
     let sample = |frame: usize| {
         *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let noise = *state as f32 / u32::MAX as f32 - 0.5;
-        let at = (block * MOST_FRAMES + frame) as f32;
+        let at = (block * MAX_FRAMES + frame) as f32;
         let tone = (at * 0.03 * (channel + 1) as f32).sin() * 0.3;
         if block % 16 > 12 { 0.0 } else { tone + noise * 0.3 }
     };
@@ -143,7 +143,7 @@ fn all_play_alike(blocks: usize) {
             return;
         }
     }
-    let found = scan(&program(), &installed("cmt.so").into_iter().collect::<Vec<_>>(), PATIENCE);
+    let found = scan(&program(), &installed("cmt.so").into_iter().collect::<Vec<_>>(), TIMEOUT);
     let workshop = PluginWorkshop::new(options(), PluginOffers::new(&found, None).unwrap());
     let (mut compared, mut differ) = (0, Vec::new());
     for offer in workshop.offers().all() {
@@ -151,12 +151,12 @@ fn all_play_alike(blocks: usize) {
         if EXCUSED.iter().any(|(ids, _)| ids.contains(&&**id)) {
             continue;
         }
-        let stream = workshop.open(request(id, RATE, MOST_FRAMES as u32), SECRET).unwrap();
+        let stream = workshop.open(request(id, RATE, MAX_FRAMES as u32), SECRET).unwrap();
         let mut far = TestMaster::of(&stream, SECRET);
         let library = found.libraries.iter().find(|library| id.starts_with(&library.file));
         let path = folder_of(&library.unwrap().path).join(&offer.plugin.file);
         let library = Arc::new(PluginLibrary::load(&path).unwrap());
-        let here = PluginInstance::new(&library, &offer.plugin.label, RATE, MOST_FRAMES);
+        let here = PluginInstance::new(&library, &offer.plugin.label, RATE, MAX_FRAMES);
         if let Some(block) = difference(&mut far, &mut here.unwrap(), blocks) {
             differ.push(format!("{id}, from block {block} on"));
         }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tautline_host::confinement::Confinement;
 use tautline_host::offers::PluginOffers;
-use tautline_host::scan::{PATIENCE, Scan, scan};
+use tautline_host::scan::{Scan, TIMEOUT, scan};
 use tautline_host::workshop::{PluginWorkshop, WorkshopOptions};
 use tautline_io::thread::Scheduler;
 use tautline_trial::{Lack, skipped};
@@ -90,7 +90,7 @@ fn name(found: &Scan) -> &str {
 #[test]
 fn library_that_is_scanned_reaches_nothing_outside() {
     let Some((_private, shelf)) = scene() else { return };
-    let found = scan(&program(), &[shelf.path().to_owned()], PATIENCE);
+    let found = scan(&program(), &[shelf.path().to_owned()], TIMEOUT);
     assert_eq!(name(&found), words(&CONFINED));
 }
 
@@ -108,14 +108,14 @@ fn plugin_of_a_stream_reaches_nothing_outside_and_plays() {
     let files = std::fs::read_dir(shelf.path()).unwrap().count();
     assert_eq!(files, 1, "nothing is written beside the library");
     let state = tautline_api::v1::Workshop::stream(&workshop, id).unwrap();
-    assert_eq!((state.restarts, state.why), (0, None));
+    assert_eq!((state.restarts, state.reason), (0, None));
 }
 
 #[test]
 fn folder_that_is_made_readable_is_read_and_nothing_else_changes() {
     let Some((private, shelf)) = scene() else { return };
     let program = program().reading(vec![private.path().to_owned()]);
-    let found = scan(&program, &[shelf.path().to_owned()], PATIENCE);
+    let found = scan(&program, &[shelf.path().to_owned()], TIMEOUT);
     let mut errors = CONFINED;
     errors[0] = 0;
     assert_eq!(name(&found), words(&errors));

@@ -12,12 +12,12 @@ use tautline_proto::offload::datagram::Flags;
 use tautline_proto::offload::master::{Master, MasterConfig};
 use tautline_proto::time::LocalTime;
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 const AGAIN: Duration = Duration::from_millis(100);
 const DATAGRAM_BYTES: usize = 1400;
 
-pub(crate) fn request(plugin: &str, rate: u32, most_frames: u32) -> StreamRequest {
-    StreamRequest { history: 64, ..StreamRequest::of(plugin, rate, most_frames) }
+pub(crate) fn request(plugin: &str, rate: u32, max_frames: u32) -> StreamRequest {
+    StreamRequest { history: 64, ..StreamRequest::of(plugin, rate, max_frames) }
 }
 
 pub(crate) struct TestMaster {
@@ -46,7 +46,7 @@ impl TestMaster {
             outputs: stream.outputs as usize,
             controls_in: stream.controls_in as usize,
             controls_out: stream.controls_out as usize,
-            most_frames: stream.most_frames,
+            max_frames: stream.max_frames,
             ..SoundSet::default()
         };
         let set = sound.block_set().unwrap();
@@ -73,7 +73,7 @@ impl TestMaster {
     }
 
     pub(crate) fn hand_out(&mut self, inputs: &[Vec<f32>], controls: &[f32], flags: Flags) -> u64 {
-        let frames = inputs.first().map_or(self.sound.most_frames as usize, Vec::len);
+        let frames = inputs.first().map_or(self.sound.max_frames as usize, Vec::len);
         self.hand_out_frames(frames, inputs, controls, flags)
     }
 
@@ -134,7 +134,7 @@ impl TestMaster {
         self.socket.set_read_timeout(Some(Duration::from_micros(500))).unwrap();
         let mut handed_out = Vec::new();
         while !handed_out.iter().any(|block| self.master.answer(*block).is_some()) {
-            assert!(begun.elapsed() < PATIENCE, "no block came back");
+            assert!(begun.elapsed() < TIMEOUT, "no block came back");
             if begun.elapsed() >= period * handed_out.len() as u32 {
                 handed_out.push(self.hand_out(inputs, &[0.0], Flags::NONE));
             }
@@ -144,7 +144,7 @@ impl TestMaster {
     }
 
     pub(crate) fn await_block(&mut self, block: u64) -> Worked {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while self.master.answer(block).is_none() {
             assert!(Instant::now() < until, "block {block} never came back");
             if !self.receive() {

@@ -7,13 +7,13 @@ use std::path::Path;
 use tautline_api::v1::{Catalogue, VERSION};
 use tautline_host::chain::ChainFile;
 use tautline_host::offers::PluginOffers;
-use tautline_host::scan::{PATIENCE, Scan, scan};
+use tautline_host::scan::{Scan, TIMEOUT, scan};
 use tautline_proto::time::Span;
 
 use crate::common::{Shelf, installed, program};
 
-fn scanned(shelf: &Shelf, patience: Span) -> Scan {
-    scan(&program(), &[shelf.path().to_owned()], patience)
+fn scanned(shelf: &Shelf, timeout: Span) -> Scan {
+    scan(&program(), &[shelf.path().to_owned()], timeout)
 }
 
 fn why<'a>(scan: &'a Scan, name: &str) -> &'a str {
@@ -26,7 +26,7 @@ fn why<'a>(scan: &'a Scan, name: &str) -> &'a str {
 fn the_plugins_of_debian_are_all_found() {
     for file in ["cmt.so", "plate_1423.so", "tap_reverb.so"] {
         let Some(folder) = installed(file) else { return };
-        let found = scan(&program(), &[folder.clone(), folder], PATIENCE);
+        let found = scan(&program(), &[folder.clone(), folder], TIMEOUT);
         assert_eq!(found.skipped, [], "{file}");
         let count: usize = found.libraries.iter().map(|library| library.plugins.len()).sum();
         let name = file.trim_end_matches(".so");
@@ -42,7 +42,7 @@ fn the_library_that_shows_other_workers_plugins_is_left_out() {
     if shelf.with("tautline", &[]).is_none() || shelf.with("odd", &[]).is_none() {
         return;
     }
-    let found = scanned(&shelf, PATIENCE);
+    let found = scanned(&shelf, TIMEOUT);
     assert_eq!(found.libraries.len(), 1);
     assert!(why(&found, "tautline").contains("other workers"), "{found:?}");
 }
@@ -65,7 +65,7 @@ fn a_library_that_cannot_be_loaded_is_skipped_and_the_others_are_found() {
     }
     std::fs::write(shelf.path().join("text.so"), "no library").unwrap();
     std::fs::write(shelf.path().join("notes.txt"), "nobody's").unwrap();
-    let found = scanned(&shelf, PATIENCE);
+    let found = scanned(&shelf, TIMEOUT);
     let usable = |name| {
         let library = found.libraries.iter().find(|library| library.file == name);
         library.map_or(0, |library| library.plugins.len())
@@ -93,7 +93,7 @@ fn a_plugin_is_described_as_its_library_has_it() {
     if shelf.with("good", &[]).is_none() {
         return;
     }
-    let found = scanned(&shelf, PATIENCE);
+    let found = scanned(&shelf, TIMEOUT);
     let plugin = &found.libraries[0].plugins[0];
     assert_eq!((&*plugin.label, &*plugin.name, plugin.unique_id), ("odd", "Odd", 901));
     let names: Vec<_> = plugin.ports.iter().map(|port| &*port.name).collect();
@@ -118,7 +118,7 @@ fn a_plugin_with_odd_texts_is_offered_with_them_made_clean_and_hides_no_other() 
             return;
         }
     }
-    let found = scanned(&shelf, PATIENCE);
+    let found = scanned(&shelf, TIMEOUT);
     let offers = PluginOffers::new(&found, None).unwrap();
     assert_eq!(catalogue(&offers).check(), Ok(Vec::new()));
     assert_eq!(ids(&offers), ["good:odd", "odd:odd"]);
@@ -143,7 +143,7 @@ fn what_masters_would_refuse_is_left_out_with_the_reason_and_hides_no_other() {
          [[chain]]\nname = 'fits'\nplugins = ['good:odd']"
     );
     let chains = ChainFile::parse(Path::new("chains.toml"), &chains).unwrap();
-    let offers = PluginOffers::new(&scanned(&shelf, PATIENCE), Some(&chains)).unwrap();
+    let offers = PluginOffers::new(&scanned(&shelf, TIMEOUT), Some(&chains)).unwrap();
     assert_eq!(catalogue(&offers).check(), Ok(Vec::new()));
     assert_eq!(ids(&offers), ["five:odd", "good:odd", "fits"]);
     let whys: Vec<_> = offers.skipped().iter().map(|skipped| &*skipped.why).collect();

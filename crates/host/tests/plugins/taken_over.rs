@@ -9,11 +9,11 @@ use tautline_host::workshop::PluginWorkshop;
 use tautline_proto::offload::datagram::Flags;
 
 use crate::common::Shelf;
-use crate::master::{PATIENCE, TestMaster, request};
+use crate::master::{TIMEOUT, TestMaster, request};
 use crate::worked::{becomes, odd, opened, options, signal, workshop_of};
 
 fn standby(workshop: &PluginWorkshop, stream: u32) -> u32 {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         if let Some(standby) = workshop.standby(stream) {
             return standby;
@@ -26,7 +26,7 @@ fn standby(workshop: &PluginWorkshop, stream: u32) -> u32 {
 /// A child of this process, other than `but`, that has this library mapped; waits for it.
 fn loading(library: &Path, but: Option<u32>) -> u32 {
     let own = std::process::id().to_string();
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         let listed = Command::new("ps").args(["-o", "pid=", "--ppid", &own]).output().unwrap();
         let listed = String::from_utf8(listed.stdout).unwrap();
@@ -65,7 +65,7 @@ fn standby_takes_over_a_killed_process_with_all_that_was_heard() {
     assert_eq!(workshop.process(id), Some(second));
     assert!(far.incarnation > before);
     let state = becomes(&workshop, id, |state| state.restarts == 2);
-    assert!(state.why.is_some_and(|why| why.contains("SIGSEGV")));
+    assert!(state.reason.is_some_and(|why| why.contains("SIGSEGV")));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn standby_that_dies_is_replaced_and_disturbs_nothing() {
     let at_work = workshop.process(id);
     let first = standby(&workshop, id);
     signal("-KILL", first);
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while standby(&workshop, id) == first {
         assert!(Instant::now() < until, "it was not replaced");
     }
@@ -144,7 +144,7 @@ fn process_that_stays_stopped_is_ended_and_the_sound_goes_on() {
     signal("-STOP", workshop.process(id).unwrap());
     assert_eq!(one(&mut far, 2.0, 0.0), (3.0, true));
     let state = becomes(&workshop, id, |state| state.restarts == 1);
-    assert!(state.why.as_ref().is_some_and(|why| why.contains("was stopped")), "{state:?}");
+    assert!(state.reason.as_ref().is_some_and(|why| why.contains("was stopped")), "{state:?}");
 }
 
 #[test]

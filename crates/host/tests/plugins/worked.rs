@@ -15,15 +15,15 @@ use tautline_host::cost::of_run;
 use tautline_host::ladspa::instance::PluginInstance;
 use tautline_host::ladspa::library::PluginLibrary;
 use tautline_host::offers::PluginOffers;
-use tautline_host::scan::{PATIENCE as SCAN_PATIENCE, scan};
-use tautline_host::workshop::{MOST_SHARE, PluginWorkshop, StreamOver, WorkNews, WorkshopOptions};
+use tautline_host::scan::{TIMEOUT as SCAN_TIMEOUT, scan};
+use tautline_host::workshop::{MAX_SHARE, PluginWorkshop, StreamOver, WorkNews, WorkshopOptions};
 use tautline_io::thread::Scheduler;
 use tautline_proto::offload::block::ByteOrder;
 use tautline_proto::offload::datagram::Flags;
 use tautline_proto::time::Span;
 
 use crate::common::{Shelf, installed, program};
-use crate::master::{PATIENCE, TestMaster, Worked, request};
+use crate::master::{TIMEOUT, TestMaster, Worked, request};
 
 pub(crate) const SECRET: Option<[u8; 32]> = Some([7; 32]);
 
@@ -33,9 +33,9 @@ pub(crate) fn options() -> WorkshopOptions {
         name: "here".to_owned(),
         bind: Ipv4Addr::LOCALHOST.into(),
         scheduler: Scheduler::Other,
-        most_streams: 8,
-        most_share: MOST_SHARE,
-        patience: Span::from_millis(300),
+        max_streams: 8,
+        max_share: MAX_SHARE,
+        timeout: Span::from_millis(300),
         silence: Span::from_secs(3600),
         cleartext: true,
         costs: None,
@@ -43,7 +43,7 @@ pub(crate) fn options() -> WorkshopOptions {
 }
 
 pub(crate) fn workshop_of(folder: PathBuf, options: WorkshopOptions) -> PluginWorkshop {
-    let found = scan(&program(), &[folder], SCAN_PATIENCE);
+    let found = scan(&program(), &[folder], SCAN_TIMEOUT);
     PluginWorkshop::new(options, PluginOffers::new(&found, None).unwrap())
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn becomes(
     id: u32,
     is_so: impl Fn(&WorkStreamState) -> bool,
 ) -> WorkStreamState {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         let state = workshop.stream(id).unwrap();
         if is_so(&state) {
@@ -140,7 +140,10 @@ fn a_plugin_that_crashes_takes_its_own_stream_alone_and_that_goes_on() {
     far.hand_out(&[vec![2.0]], &[1.0], Flags::NONE);
     assert_eq!(beside.run(&[vec![2.0]], &[0.0]).outputs, [[3.0]]);
     let state = becomes(&workshop, id, |state| state.restarts > 0);
-    assert!(state.why.as_ref().is_some_and(|why| why.contains("it crashed (SIGSEGV")), "{state:?}");
+    assert!(
+        state.reason.as_ref().is_some_and(|why| why.contains("it crashed (SIGSEGV")),
+        "{state:?}"
+    );
     // The block at which it crashed would be sent again: start another activation.
     far.begin();
     assert_eq!(far.run(&[vec![4.0]], &[0.0]).outputs, [[4.0]]);
@@ -153,11 +156,14 @@ fn what_becomes_of_a_stream_is_told_and_at_its_end_all_that_it_counted() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let (news, told) = channel();
     let workshop = workshop.telling(move |told| drop(news.send(told.clone())));
-    let next = || told.recv_timeout(PATIENCE).unwrap();
+    let next = || told.recv_timeout(TIMEOUT).unwrap();
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     far.hand_out(&[vec![1.0]], &[1.0], Flags::NONE);
     let WorkNews::BegunAnew(state) = next() else { panic!("its process died") };
-    assert!(state.why.as_ref().is_some_and(|why| why.contains("it crashed (SIGSEGV")), "{state:?}");
+    assert!(
+        state.reason.as_ref().is_some_and(|why| why.contains("it crashed (SIGSEGV")),
+        "{state:?}"
+    );
     assert_eq!((state.id, state.restarts), (id, 1));
     far.begin();
     (0..3).for_each(|_| drop(far.run(&[vec![4.0]], &[0.0])));
@@ -204,7 +210,7 @@ fn a_plugin_that_does_not_come_back_from_a_run_is_ended_and_begun_anew() {
         let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
         far.hand_out(&[vec![1.0]], &[what], Flags::NONE);
         let state = becomes(&workshop, id, |state| state.restarts > 0);
-        snapshot!(what, state.why.as_ref().unwrap());
+        snapshot!(what, state.reason.as_ref().unwrap());
         far.begin();
         assert_eq!(far.run(&[vec![4.0]], &[0.0]).outputs, [[4.0]]);
         workshop.close(id);
@@ -225,7 +231,7 @@ fn a_process_that_is_killed_is_replaced_and_the_sound_before_is_heard_again() {
     // No nonce is used twice with one key.
     assert!(far.incarnation > before, "{} after {before}", far.incarnation);
     let state = becomes(&workshop, id, |state| state.restarts == 1);
-    assert!(state.why.as_ref().is_some_and(|why| why.contains("SIGKILL")), "{state:?}");
+    assert!(state.reason.as_ref().is_some_and(|why| why.contains("SIGKILL")), "{state:?}");
     // The first process's counts are kept.
     becomes(&workshop, id, |state| state.counters.blocks == 3);
 }
@@ -240,11 +246,11 @@ fn what_somebody_kept_is_not_worked_on_again_by_the_process_after_one_that_died(
     let kept = far.sent.clone();
     signal("-KILL", workshop.process(id).unwrap());
     far.run(&[vec![1.0]], &[0.0]);
-    let before = becomes(&workshop, id, |state| state.counters.blocks >= 11).counters.unopened;
+    let before = becomes(&workshop, id, |state| state.counters.blocks >= 11).counters.auth_failed;
     far.play_again(&kept);
     let all = before + kept.len() as u64;
-    let state = becomes(&workshop, id, |state| state.counters.unopened >= all);
-    assert_eq!(state.counters.unopened, all);
+    let state = becomes(&workshop, id, |state| state.counters.auth_failed >= all);
+    assert_eq!(state.counters.auth_failed, all);
     assert_eq!(far.run(&[vec![4.0]], &[0.0]).outputs, [[5.0]]);
 }
 
@@ -284,16 +290,16 @@ fn a_plugin_that_takes_longer_than_the_period_is_refused_with_both_figures() {
 #[test]
 fn without_a_period_a_plugin_is_booked_for_runs_as_short_as_usual_hosts_make_them() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
-    let share = |most_frames, period_ns| {
-        let asked = StreamRequest { period_ns, ..request("odd:odd", 48_000, most_frames) };
+    let share = |max_frames, period_ns| {
+        let asked = StreamRequest { period_ns, ..request("odd:odd", 48_000, max_frames) };
         workshop.open(asked, SECRET).unwrap().state.share
     };
     share(4096, None);
     let cost = workshop.catalogue().plugins[0].cost.unwrap();
     let booked = |frames: f64| of_run(cost, frames) / (frames * 1e9 / 48_000.0);
-    for (most_frames, frames) in [(4096, 64.0), (64, 64.0), (16, 16.0)] {
-        let (share, booked) = (share(most_frames, None), booked(frames));
-        assert!((share / booked - 1.0).abs() < 1e-9, "{most_frames}: {share}, not {booked}");
+    for (max_frames, frames) in [(4096, 64.0), (64, 64.0), (16, 16.0)] {
+        let (share, booked) = (share(max_frames, None), booked(frames));
+        assert!((share / booked - 1.0).abs() < 1e-9, "{max_frames}: {share}, not {booked}");
     }
     let told = share(4096, Some(10_000_000));
     assert!((told / booked(480.0) - 1.0).abs() < 1e-9, "{told}");
@@ -305,11 +311,11 @@ fn what_a_plugin_takes_is_measured_alike_whoever_opens_it_first() {
     if shelf.with("heavy", &["HEAVY"]).is_none() {
         return;
     }
-    let cost = |most_frames| {
+    let cost = |max_frames| {
         let workshop = workshop_of(shelf.path().to_owned(), options());
         // A period with enough room even on a shared machine; 21 us per frame is not enough.
         let period_ns = Some(10_000_000);
-        let asked = StreamRequest { period_ns, ..request("heavy:odd", 48_000, most_frames) };
+        let asked = StreamRequest { period_ns, ..request("heavy:odd", 48_000, max_frames) };
         workshop.open(asked, SECRET).unwrap();
         workshop.catalogue().plugins[0].cost.unwrap().per_frame_ns
     };
@@ -357,7 +363,7 @@ fn what_an_earlier_start_measured_is_not_measured_again_unless_it_would_be_a_rea
 
 #[test]
 fn a_request_that_fits_no_worker_makes_nobody_go() {
-    let some = WorkshopOptions { most_streams: 2, silence: Span::ZERO, ..options() };
+    let some = WorkshopOptions { max_streams: 2, silence: Span::ZERO, ..options() };
     let Some((_shelf, workshop)) = odd(some) else { return };
     let there = || workshop.streams().iter().map(|state| state.id).collect::<Vec<_>>();
     for _ in 0..2 {
@@ -375,12 +381,12 @@ fn a_request_that_fits_no_worker_makes_nobody_go() {
 #[test]
 fn who_was_not_heard_of_for_long_makes_room_for_one_that_finds_none() {
     let silence = Span::from_millis(300);
-    let few = WorkshopOptions { most_streams: 2, silence, ..options() };
+    let few = WorkshopOptions { max_streams: 2, silence, ..options() };
     let Some((_shelf, workshop)) = odd(few) else { return };
     let open = || workshop.open(request("odd:odd", 48_000, 64), SECRET);
     let silent = open().unwrap().id;
     let (heard, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     let third = loop {
         far.run(&[vec![1.0]], &[0.0]);
         match open() {
@@ -417,7 +423,7 @@ fn forged_datagrams_disturb_nothing_and_are_counted() {
         forger.hand_out(&[vec![9.0]], &[1.0], Flags::NONE);
     }
     assert_eq!(far.run(&[vec![2.0]], &[0.0]).outputs, [[3.0]]);
-    let state = becomes(&workshop, stream.id, |state| state.counters.unopened >= 50);
+    let state = becomes(&workshop, stream.id, |state| state.counters.auth_failed >= 50);
     assert_eq!((state.restarts, state.counters.blocks), (0, 2));
 }
 
@@ -431,7 +437,7 @@ fn what_runs_as_one_plays_what_its_members_play() {
                   [[parallel]]\nname = 'both'\nplugins = ['two', 'odd:odd']\n\
                   [[chain]]\nname = 'all'\nplugins = ['both', 'odd:odd']";
     let chains = ChainFile::parse(Path::new("chains.toml"), chains).unwrap();
-    let found = scan(&program(), &[shelf.path().to_owned()], SCAN_PATIENCE);
+    let found = scan(&program(), &[shelf.path().to_owned()], SCAN_TIMEOUT);
     let offers = PluginOffers::new(&found, Some(&chains)).unwrap();
     let workshop = PluginWorkshop::new(options(), offers);
     let one = vec![1.0, 0.0, 0.0, 0.0];
@@ -464,7 +470,7 @@ fn words_on_standard_output_disturb_nothing() {
         far.run(&[vec![1.0]], &[5.0]);
     }
     let state = becomes(&workshop, id, |state| state.counters.blocks == 100);
-    assert_eq!((state.restarts, state.why), (0, None));
+    assert_eq!((state.restarts, state.reason), (0, None));
 }
 
 #[test]
@@ -474,8 +480,8 @@ fn controls_that_are_no_numbers_are_told_and_disturb_nothing_else() {
     for odd in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         far.run(&[vec![1.0]], &[odd]);
     }
-    let state = becomes(&workshop, id, |state| state.why.is_some());
-    let why = state.why.unwrap();
+    let state = becomes(&workshop, id, |state| state.reason.is_some());
+    let why = state.reason.unwrap();
     snapshot!(why);
 }
 
@@ -529,15 +535,15 @@ fn requests_that_make_no_sense_are_refused_with_what_does() {
         of(&|r| r.version = 2),
         of(&|r| r.rate = 0),
         of(&|r| r.rate = u32::MAX),
-        of(&|r| r.most_frames = 0),
-        of(&|r| r.most_frames = u32::MAX),
+        of(&|r| r.max_frames = 0),
+        of(&|r| r.max_frames = u32::MAX),
         of(&|r| r.datagram_bytes = 3),
         of(&|r| r.datagram_bytes = u32::MAX),
         of(&|r| r.history = 0),
         of(&|r| r.history = u32::MAX),
         of(&|r| r.copies = 200),
         of(&|r| r.period_ns = Some(0)),
-        of(&|r| (r.most_frames, r.history) = (65_536, 65_536)),
+        of(&|r| (r.max_frames, r.history) = (65_536, 65_536)),
     ]
     .into_iter()
     .enumerate()
@@ -598,7 +604,7 @@ fn a_stream_starts_idle_and_runs_while_blocks_come() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     assert_eq!(workshop.stream(id).unwrap().phase, StreamPhase::Idle);
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while workshop.stream(id).unwrap().phase != StreamPhase::Running {
         assert!(Instant::now() < until);
         far.run(&[vec![1.0]], &[0.0]);

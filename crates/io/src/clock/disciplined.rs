@@ -1,5 +1,5 @@
-//! How this host's system clock is disciplined: by the kernel, and by hardware clocks that follow
-//! PTP.
+//! State of this host's system clock: how the kernel, and hardware clocks that follow PTP,
+//! discipline it.
 
 use core::mem::MaybeUninit;
 use std::fs::{self, File};
@@ -20,7 +20,7 @@ pub struct KernelClock {
     pub synchronised: bool,
     /// Maximum error.
     pub most: Span,
-    /// TAI − UTC; zero if the kernel was never given it.
+    /// TAI − UTC; zero if the kernel does not know it.
     pub tai_offset: Span,
 }
 
@@ -40,12 +40,13 @@ pub struct HardwareClock {
 /// Samples per reading; rarely are all interrupted.
 const SAMPLES: usize = 5;
 /// The kernel's maximum (linux/ptp_clock.h, `PTP_MAX_SAMPLES`).
-const MOST_SAMPLES: usize = 25;
+const MAX_SAMPLES: usize = 25;
 /// Maximum difference between clocks of which one follows the other by PTP.
 const AGREES: Span = Span::from_micros(50);
 /// Maximum error of a clock disciplined by PTP; NTP over several hops is worse.
 pub(super) const FINE: Span = Span::from_millis(1);
-/// Virtual machines' hardware clocks show the host's system clock, however it is disciplined.
+/// Names of virtual machines' hardware clocks, which show the host's system clock, however that is
+/// disciplined.
 const VIRTUAL: [&str; 4] = ["virtual", "kvm", "hyperv", "vmclock"];
 
 impl KernelClock {
@@ -65,7 +66,8 @@ impl KernelClock {
     }
 }
 
-/// System clock − monotonic clock; `None` if unsynchronised. Reads files: for ordinary threads.
+/// Returns system clock − monotonic clock; `None` if unsynchronized. Reads files, so call it on an
+/// ordinary thread.
 pub fn kept_clock() -> Option<DisciplinedClock> {
     let kernel = KernelClock::read().filter(|kernel| kernel.synchronised)?;
     let bracket = Bracket::tightest(BRACKETS);
@@ -93,7 +95,7 @@ fn followed(kernel: &KernelClock, clocks: &[HardwareClock]) -> Option<Span> {
     apart.filter(|apart| *apart <= AGREES).min()
 }
 
-/// All hardware clocks of this host.
+/// Returns all hardware clocks of this host.
 pub fn hardware_clocks() -> Vec<HardwareClock> {
     let Ok(entries) = fs::read_dir("/sys/class/ptp") else { return Vec::new() };
     let mut names: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -130,7 +132,7 @@ impl ClockTime {
 struct Samples {
     count: u32,
     reserved: [u32; 3],
-    times: [[ClockTime; 3]; MOST_SAMPLES],
+    times: [[ClockTime; 3]; MAX_SAMPLES],
 }
 
 /// `_IOWR('=', 9, struct ptp_sys_offset_extended)` (linux/ptp_clock.h).
@@ -141,7 +143,7 @@ fn read_offset(file: &File) -> Option<(Span, Span)> {
     let mut samples = Samples {
         count: SAMPLES as u32,
         reserved: [0; 3],
-        times: [[ClockTime::default(); 3]; MOST_SAMPLES],
+        times: [[ClockTime::default(); 3]; MAX_SAMPLES],
     };
     // SAFETY: the request takes exactly this structure, which outlives the call; the kernel refuses
     // it on any other kind of file.

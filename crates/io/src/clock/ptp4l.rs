@@ -1,4 +1,4 @@
-//! Queries linuxptp's `ptp4l` for its state via its local sockets.
+//! Queries the state of linuxptp's `ptp4l` via its local sockets.
 
 mod running;
 
@@ -10,18 +10,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tautline_proto::time::Span;
-use tautline_proto::wire::ptp::{
-    Asked, Domain, MOST_BYTES, PtpAnswers, PtpState, answer, question,
-};
+use tautline_proto::wire::ptp::{Asked, Domain, MAX_BYTES, PtpAnswers, PtpState, answer, question};
 
 use self::running::{RunningPtp4l, running};
 use super::now;
 
-/// Its socket paths: since 4.0 one for any user, and one for root only (ptp4l(8), `uds_ro_address`,
-/// `uds_address`).
+/// Socket paths of `ptp4l`: since 4.0, one for any user and one for root only (ptp4l(8),
+/// `uds_ro_address`, `uds_address`).
 const SOCKETS: [&str; 2] = ["/var/run/ptp4lro", "/var/run/ptp4l"];
 
-/// Domains to try if the daemon's is unknown: IEEE 1588 and AES67, 802.1AS, ST 2059.
+/// Domains to try if the daemon's domain is unknown: IEEE 1588 and AES67, 802.1AS, ST 2059.
 const DOMAINS: [Domain; 3] = [
     Domain { number: 0, transport: 0 },
     Domain { number: 0, transport: 1 },
@@ -32,7 +30,7 @@ const DOMAINS: [Domain; 3] = [
 #[derive(Debug)]
 pub struct Ptp4l {
     socket: UnixDatagram,
-    /// Most likely first.
+    /// Domains to try, the most likely first.
     domains: Vec<Domain>,
     /// Index of the next domain to try.
     next: usize,
@@ -42,8 +40,8 @@ pub struct Ptp4l {
 }
 
 impl Ptp4l {
-    /// Finds the local daemon, if any; only at the usual sockets unless `thorough`. May read
-    /// `/proc`. Sends nothing.
+    /// Finds the local daemon, if any. Searches only the usual sockets unless `thorough`, and may
+    /// read `/proc`. Sends nothing.
     pub fn find(thorough: bool) -> Option<Self> {
         let usual = Self::at(&SOCKETS);
         if usual.is_none() && !thorough {
@@ -66,7 +64,7 @@ impl Ptp4l {
         sockets.iter().find_map(|path| Self::open(path.as_ref()).ok())
     }
 
-    /// Domain of the last answer.
+    /// Returns the domain of the last answer.
     pub const fn domain(&self) -> Option<Domain> {
         self.domain
     }
@@ -91,11 +89,13 @@ impl Ptp4l {
         })
     }
 
-    /// Sends all queries without waiting. An error means that the daemon is gone or does not read.
+    /// Sends all queries without waiting. An error means that the daemon has ended or does not
+    /// read.
     pub fn ask(&mut self) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         self.answers = PtpAnswers::default();
-        // No more queries than an unread socket queues (net.unix.max_dgram_qlen, 10).
+        // The number of queries is limited to the queue length of an unread socket
+        // (net.unix.max_dgram_qlen, 10).
         let tried = self.domains.iter().cycle().skip(self.next).take(DOMAINS.len());
         let asked = self.domain.as_ref().map_or_else(|| tried.collect(), |own| vec![own]);
         for domain in asked {
@@ -107,10 +107,10 @@ impl Ptp4l {
         Ok(())
     }
 
-    /// Reads the answers received so far; returns the state once they are complete.
+    /// Reads the answers received so far. Returns the state when they are complete.
     pub fn hear(&mut self) -> Option<PtpState> {
-        let mut room = [0; MOST_BYTES];
-        // Bounds the work: one answer per port and query.
+        let mut room = [0; MAX_BYTES];
+        // This limits the work: there is one answer per port and query.
         for _ in 0..64 {
             let Ok(bytes) = self.socket.recv(&mut room) else { break };
             self.take(&room[..bytes]);
@@ -121,7 +121,7 @@ impl Ptp4l {
     /// Waits up to `most` in total for the answers and returns the state. For ordinary threads.
     pub fn wait(&mut self, most: Span) -> Option<PtpState> {
         let until = now() + most;
-        let mut room = [0; MOST_BYTES];
+        let mut room = [0; MAX_BYTES];
         while self.answers.state().is_none() {
             let left = u64::try_from((until - now()).as_nanos()).ok().filter(|left| *left > 0)?;
             self.socket.set_nonblocking(false).ok()?;
@@ -130,7 +130,7 @@ impl Ptp4l {
             self.socket.set_nonblocking(true).ok()?;
             self.take(&room[..heard.ok()?]);
         }
-        // Answers of further ports.
+        // This reads the answers of further ports.
         self.hear()
     }
 
@@ -167,7 +167,7 @@ mod tests {
         }
 
         fn answer(&self, domain: Domain, more: u16) {
-            let mut asked = [0; MOST_BYTES];
+            let mut asked = [0; MAX_BYTES];
             while let Ok((bytes, from)) = self.0.recv_from(&mut asked) {
                 if bytes != 54 || (asked[4], asked[0] >> 4) != (domain.number, domain.transport) {
                     continue;
@@ -175,7 +175,7 @@ mod tests {
                 let sequence = u16::from_be_bytes([asked[30], asked[31]]).wrapping_add(more);
                 for told in told(u16::from_be_bytes([asked[52], asked[53]])) {
                     let said = PtpAnswer { domain, clock: GRANDMASTER, sequence, told };
-                    let mut room = [0; MOST_BYTES];
+                    let mut room = [0; MAX_BYTES];
                     let bytes = said.write(&mut room);
                     self.0.send_to_addr(&room[..bytes], &from).unwrap();
                 }
@@ -217,7 +217,7 @@ mod tests {
         assert!(state.is_locked() && state.grandmaster == GRANDMASTER);
         assert_eq!(state.uncertainty(), Span::from_nanos(970));
         asks.ask().unwrap();
-        assert_eq!(asks.hear(), None, "what it said before is not taken for an answer");
+        assert_eq!(asks.hear(), None, "an earlier message is not an answer");
         let mut room = [0; 100];
         let first = (0..3).map(|_| (daemon.0.recv(&mut room).unwrap(), room[0]).1);
         assert!(first.collect::<Vec<_>>().iter().all(|byte| byte >> 4 == 1));

@@ -1,6 +1,6 @@
-//! TAI on this host: the kernel's clock, assessed with the kernel, the hardware clocks and `ptp4l`.
+//! TAI on this host: the kernel's clock, judged by the kernel, the hardware clocks and `ptp4l`.
 //!
-//! One per process, so that all its streams share one presentation time.
+//! There is one per process, so that all its streams share one presentation time.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -32,7 +32,7 @@ pub struct Tai {
 }
 
 impl Tai {
-    /// TAI − local clock at an instant.
+    /// Returns TAI − local clock at an instant.
     pub fn offset(&self, local: LocalTime) -> Span {
         let wall = self.mapping.wall(local).as_unix_nanos();
         Span::from_nanos(wall.saturating_sub(local.as_nanos()))
@@ -40,19 +40,19 @@ impl Tai {
 }
 
 const EVERY: Span = Span::from_secs(1);
-/// Maximum wait for the first answer of `ptp4l`, which answers within a millisecond unless it
-/// hangs.
+/// Timeout for the first answer of `ptp4l`, which answers within a millisecond unless it hangs.
 const FIRST_ANSWER: Span = Span::from_millis(20);
 
 static FOLLOWED: Mutex<Option<Follower>> = Mutex::new(None);
 
-/// Current TAI. Reads files and a socket once a second: for ordinary threads.
+/// Returns the current TAI. Reads files and a socket once a second, so call it on an ordinary
+/// thread.
 pub fn tai() -> Tai {
     let mut followed = FOLLOWED.lock().unwrap_or_else(PoisonError::into_inner);
     followed.get_or_insert_with(Follower::begin).tai()
 }
 
-/// Current TAI if [`tai`] was called before.
+/// Returns the current TAI if [`tai`] was called before.
 pub fn followed_tai() -> Option<Tai> {
     let mut followed = FOLLOWED.lock().unwrap_or_else(PoisonError::into_inner);
     followed.as_mut().map(Follower::tai)
@@ -99,7 +99,7 @@ impl Follower {
     }
 
     fn turn(&mut self) {
-        // Answers to the queries of a second ago: no waiting.
+        // The answers are to the queries of a second ago, so nothing waits.
         self.ptp = self.daemon.as_mut().and_then(Ptp4l::hear);
         let thorough = now() - self.searched >= SEARCH_EVERY;
         self.searched = if thorough { now() } else { self.searched };
@@ -127,8 +127,8 @@ fn read(ptp: Option<(PtpState, Span)>) -> TaiReading {
     TaiReading { local: now(), offset: bracket.offset(), precision: bracket.uncertainty(), kept }
 }
 
-/// What disciplines the kernel's TAI; `own` if no hardware clock exists that a daemon could set
-/// instead.
+/// Returns what disciplines the kernel's TAI. `own` is `true` if there is no hardware clock that a
+/// daemon could set instead.
 fn keeping(
     kernel: Option<KernelClock>,
     kept: Option<DisciplinedClock>,
@@ -147,7 +147,7 @@ fn keeping(
         // A free-running hardware clock still disciplines the system clock.
         return (!by_hardware).then_some(system);
     }
-    // A lost master is detected only after some missing announcements.
+    // A lost master is detected only after several missing announcements.
     let aged = silent.as_nanos() as f64 * TaiClock::HOLDOVER;
     let uncertainty = ptp.uncertainty() + Span::from_nanos(aged as i64);
     if by_hardware {
@@ -234,7 +234,7 @@ mod tests {
         let first = tai();
         let read = Bracket::of(libc::CLOCK_TAI, BRACKETS);
         let off = first.offset(now()) - read.offset();
-        // Allows for a clock that is set during the test.
+        // The tolerance allows for a clock that is set during the test.
         assert!(off.abs() < Span::from_millis(20), "{off}");
         assert!(followed_tai().is_some());
     }

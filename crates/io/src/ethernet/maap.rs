@@ -1,4 +1,4 @@
-//! The socket for claiming an address (MAAP): only MAAP messages wake a reader.
+//! Socket for claiming an address (MAAP). Only MAAP messages wake a reader.
 
 use core::mem::MaybeUninit;
 use std::io;
@@ -35,7 +35,7 @@ impl MaapSocket {
         let configured = || {
             attach_maap(&socket)?;
             join(&socket, GROUP, index)?;
-            // Frames arrive from here on.
+            // Frames arrive from now on.
             socket.bind_raw(&RawAddress::of_ethernet([0; 6], index, ETHERTYPE))?;
             own_address(interface)
         };
@@ -45,7 +45,7 @@ impl MaapSocket {
         Ok(Self { socket, index, own })
     }
 
-    /// The interface's own address.
+    /// Returns the interface's own address.
     pub const fn own(&self) -> EthernetAddress {
         self.own
     }
@@ -55,10 +55,10 @@ impl MaapSocket {
         self.socket.send_raw(&message.write(), &RawAddress::of_ethernet(to, self.index, ETHERTYPE))
     }
 
-    /// Waits up to `patience` for a message. Returns `None` after a timeout or an invalid message.
-    pub fn receive(&self, patience: Span) -> io::Result<Option<(EthernetAddress, MaapMessage)>> {
+    /// Waits up to `timeout` for a message. Returns `None` on timeout or for an invalid message.
+    pub fn receive(&self, timeout: Span) -> io::Result<Option<(EthernetAddress, MaapMessage)>> {
         // poll(2) counts milliseconds; 0 would make a busy loop.
-        let millis = (patience.as_nanos() / 1_000_000 + 1).clamp(1, 60_000) as libc::c_int;
+        let millis = (timeout.as_nanos() / 1_000_000 + 1).clamp(1, 60_000) as libc::c_int;
         let mut waits = libc::pollfd { fd: self.socket.fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one open descriptor in a valid pollfd.
         match checked(unsafe { libc::poll(&raw mut waits, 1, millis) }) {

@@ -5,24 +5,24 @@ use tautline_proto::endpoint::Endpoint;
 /// A fixed-size set of destinations, which a real-time thread can receive without allocating.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Destinations {
-    all: [Option<Endpoint>; Self::MOST],
+    all: [Option<Endpoint>; Self::MAX],
 }
 
 impl Destinations {
     /// Maximum number of destinations set while a link sends.
-    pub const MOST: usize = 16;
+    pub const MAX: usize = 16;
 
     /// No destinations: packets are dropped.
-    pub const NONE: Self = Self { all: [None; Self::MOST] };
+    pub const NONE: Self = Self { all: [None; Self::MAX] };
 
-    /// A single destination.
+    /// Returns a single destination.
     pub const fn one(destination: Endpoint) -> Self {
         let mut set = Self::NONE;
         set.all[0] = Some(destination);
         set
     }
 
-    /// The destinations in `all`, or `None` if they exceed [`Destinations::MOST`].
+    /// Creates a set of the destinations in `all`; `None` if they exceed [`Destinations::MAX`].
     pub fn new<T: Copy + Into<Endpoint>>(all: &[T]) -> Option<Self> {
         let mut set = Self::NONE;
         set.all.get_mut(..all.len())?.iter_mut().zip(all).for_each(|(slot, one)| {
@@ -37,12 +37,12 @@ impl Destinations {
     }
 }
 
-/// Parameters that a sending link was opened with.
+/// Parameters of an opened sending link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outbound {
     /// Destinations of every packet, across all networks.
     pub destinations: Vec<Endpoint>,
-    /// The two networks that carry everything redundantly, if so.
+    /// The two networks, if each carries every packet.
     pub networks: Option<(String, String)>,
     /// Maximum datagram size in bytes.
     pub datagram_bytes: usize,

@@ -28,19 +28,19 @@ use crate::thread::realtime::permit;
 pub(crate) struct DirectRoom {
     pub(crate) datagram_bytes: usize,
     pub(crate) batch: usize,
-    pub(crate) most_destinations: usize,
+    pub(crate) max_destinations: usize,
     pub(crate) transmit_stamp_every: u32,
     pub(crate) sources: Box<[Host]>,
 }
 
-/// A link without a thread of its own: [`Link::flush`] is one `sendmmsg`, and [`Link::receive`] one
+/// A link without its own thread. [`Link::flush`] is one `sendmmsg`, and [`Link::receive`] one
 /// non-blocking `recvmmsg` (another only after a full batch). The only queue is the kernel's socket
 /// queue.
 pub struct DirectLink {
     local: Endpoint,
     batch: Batch,
     outlet: Outlet,
-    /// The second network, which carries every packet too.
+    /// The second network, if each packet is also sent there.
     also: Option<Box<Outlet>>,
     seal: Option<Box<dyn Seal>>,
     incoming: Incoming,
@@ -53,21 +53,21 @@ pub struct DirectLink {
 }
 
 impl DirectLink {
-    /// Allocates everything needed for a socket, and for a redundant second one, each with its
-    /// destinations.
+    /// Allocates all memory for a socket, and for a second one if there are two networks, each with
+    /// its destinations.
     pub(crate) fn over(
         first: (Socket, Vec<Endpoint>),
         also: Option<(Socket, Vec<Endpoint>)>,
         layout: DirectRoom,
         (local, seal): (Endpoint, Option<Box<dyn Seal>>),
     ) -> Self {
-        let DirectRoom { datagram_bytes, batch, most_destinations, transmit_stamp_every, sources } =
+        let DirectRoom { datagram_bytes, batch, max_destinations, transmit_stamp_every, sources } =
             layout;
         let seal_room = room(seal.as_deref());
-        let sends = !first.1.is_empty() || most_destinations > 0;
+        let sends = !first.1.is_empty() || max_destinations > 0;
         let capacity = if sends { batch.max(2) } else { 1 };
         let outlet = |(socket, destinations): (Socket, Vec<Endpoint>)| {
-            Outlet::new(socket, capacity, &destinations, most_destinations, local)
+            Outlet::new(socket, capacity, &destinations, max_destinations, local)
         };
         Self {
             local,
@@ -87,9 +87,9 @@ impl DirectLink {
     pub(crate) fn launching(mut self, options: Option<LaunchOptions>) -> Result<Self, OpenError> {
         let Some(options) = options else { return Ok(self) };
         let refused = |error: io::Error| {
-            let tried = "asking the kernel for launch times".to_owned();
+            let tried = "enabling launch times".to_owned();
             let mend =
-                format!("ETF takes CAP_NET_ADMIN: {}, or use pacing fq", granting("cap_net_admin"));
+                format!("ETF needs CAP_NET_ADMIN: {}, or use pacing fq", granting("cap_net_admin"));
             OpenError::new(tried, &error, mend)
         };
         self.launcher = Some(Launcher::of(options, &self.outlet.socket, now()).map_err(refused)?);
@@ -129,7 +129,7 @@ impl DirectLink {
 
     fn read_back(&mut self, always: bool, deliver: &mut dyn FnMut(TransmitStamp)) {
         let Self { outlet, also, incoming, counters, launcher, sampler, teller, .. } = self;
-        // The error queue also reports packets dropped by the launch queue.
+        // The error queue also reports packets that the launch queue dropped.
         let always = always || launcher.is_some();
         let (launcher, teller) = (launcher.as_mut(), teller.as_mut());
         let mut tally = DropTally { launcher, counters, teller };
@@ -147,8 +147,7 @@ impl DirectLink {
         self.fail(outcome.last_error);
     }
 
-    /// Records a failed system call and reports its `errno`, unless that is 0 or was the last one
-    /// reported.
+    /// Records a failed system call. Reports its `errno` unless that is 0 or was reported last.
     fn fail(&mut self, errno: i32) {
         if errno == 0 {
             return;
@@ -160,12 +159,13 @@ impl DirectLink {
         }
     }
 
-    /// Address that the socket is bound to.
+    /// Returns the address that the socket is bound to.
     pub const fn place(&self) -> Endpoint {
         self.local
     }
 
-    /// Sizes of the receive and the send buffer in bytes, including the kernel's overhead.
+    /// Returns the sizes of the receive and the send buffer in bytes, including the kernel's
+    /// overhead.
     pub fn buffers(&self) -> (usize, usize) {
         let bytes = |name| {
             self.outlet.socket.option(libc::SOL_SOCKET, name).map_or(0, |n| n.max(0) as usize)
@@ -175,7 +175,8 @@ impl DirectLink {
 }
 
 impl AsFd for DirectLink {
-    /// For the caller's own poll; data read directly from this descriptor is lost to the link.
+    /// This descriptor is for the caller's own poll. Data read directly from it is lost to the
+    /// link.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.outlet.socket.as_fd()
     }
@@ -196,8 +197,7 @@ impl Pollable for DirectLink {
 
     fn read_errors(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
         self.read_back(true, deliver);
-        // `receive` clears the first network's error; an error left pending would end every poll at
-        // once.
+        // `receive` clears the first network's error. A pending error would end every poll at once.
         let left = |also: &Outlet| {
             let _permit = permit("the call takes a number from the socket and waits for nothing");
             also.socket.option(libc::SOL_SOCKET, libc::SO_ERROR)
@@ -313,15 +313,15 @@ impl DropTally<'_> {
         let named = match found {
             Dropped::Again => return,
             Dropped::Packet(packet) => {
-                self.teller.as_mut().is_some_and(|teller| teller.unlaunched(packet))
+                self.teller.as_mut().is_some_and(|teller| teller.dropped_by_queue(packet))
             }
             Dropped::Unknown => false,
         };
-        self.counters.unlaunched += 1;
+        self.counters.dropped_by_queue += 1;
         self.counters.unnamed += u64::from(!named);
     }
 
-    /// Reads an error queue; returns whether it reported this launch time.
+    /// Reads an error queue. Returns whether it reported this launch time.
     fn dropped_with(&mut self, time: u64, read: impl FnOnce(&mut dyn FnMut(u64))) -> bool {
         let mut told = false;
         read(&mut |of| {

@@ -1,5 +1,5 @@
-//! Splits one socket's datagrams between two readers on different threads: an address has a single
-//! socket, and some senders send packets for another reader to a stream's address.
+//! Splits the datagrams of one socket between two readers on different threads. An address has a
+//! single socket, and some senders send packets for another reader to a stream's address.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use super::{Datagram, Link, LinkCounters, TransmitStamp};
 use crate::socket::DatagramHead;
 use crate::thread::memory;
 
-/// Maximum bytes set aside per datagram: those of an Ethernet frame.
+/// Maximum bytes kept per datagram for the other reader: those of an Ethernet frame.
 const BYTES: usize = 1500;
 
 /// Selects the datagrams for the other reader.
@@ -25,8 +25,8 @@ pub(crate) struct SetAside {
     bytes: [u8; BYTES],
 }
 
-/// Delivers all datagrams except those for the other reader. It does the reading, so it must be
-/// called for those too.
+/// Delivers all datagrams except those for the other reader. It reads the socket, so it must be
+/// called for the other reader too.
 pub struct DividedLink {
     link: Box<dyn Link>,
     is_aside: IsAside,
@@ -42,7 +42,8 @@ pub struct AsideLink {
     received: u64,
 }
 
-/// Sets aside the datagrams of `link` that `is_aside` selects, with room for `datagrams`.
+/// Keeps the datagrams of `link` that `is_aside` selects for the other reader, with room for
+/// `datagrams`.
 pub fn divide(
     link: Box<dyn Link>,
     datagrams: usize,

@@ -14,10 +14,10 @@ pub enum LinkEvent {
     Connected(Endpoint),
     /// The link no longer reaches this endpoint.
     Lost(Endpoint),
-    /// A system call failed with this `errno`, different from the last one reported.
+    /// A system call failed with this `errno`, which differs from the last one reported.
     Error(i32),
-    /// The packet starting with this frame was dropped because it missed its launch time.
-    Unlaunched(MediaTime),
+    /// The queue dropped the packet that starts with this frame, because it missed its launch time.
+    DroppedByQueue(MediaTime),
 }
 
 /// The link's end.
@@ -30,7 +30,7 @@ pub struct EventSender {
 /// The ordinary thread's end.
 #[derive(Debug)]
 pub struct LinkReports {
-    /// Times of each packet, after hand-over.
+    /// Times of each packet, reported after hand-over.
     pub departures: Consumer<Departure>,
     /// Events of the link.
     pub events: Consumer<LinkEvent>,
@@ -56,13 +56,13 @@ impl EventSender {
         Self { departures: None, ..self }
     }
 
-    /// Reports departures; returns the number dropped for want of room.
+    /// Reports departures. Returns the number that did not fit.
     pub(crate) fn all_departures(&mut self, all: impl Iterator<Item = Departure>) -> u64 {
         let Some(departures) = &mut self.departures else { return 0 };
         all.filter(|departure| departures.push(*departure).is_err()).count() as u64
     }
 
-    /// Reports a departure; returns `false` if there is no room.
+    /// Reports a departure. Returns `false` if there is no room.
     pub fn departure(&mut self, departure: Departure) -> bool {
         self.departures.as_mut().is_none_or(|departures| departures.push(departure).is_ok())
     }
@@ -76,9 +76,9 @@ impl EventSender {
         }
     }
 
-    pub(crate) fn unlaunched(&mut self, packet: MediaTime) -> bool {
+    pub(crate) fn dropped_by_queue(&mut self, packet: MediaTime) -> bool {
         // The remaining slots are reserved for other events.
-        self.events.slots() > EVENTS && self.events.push(LinkEvent::Unlaunched(packet)).is_ok()
+        self.events.slots() > EVENTS && self.events.push(LinkEvent::DroppedByQueue(packet)).is_ok()
     }
 }
 
@@ -90,13 +90,13 @@ mod tests {
     fn as_many_drops_are_named_as_departures_wait_and_the_rest_keeps_its_room() {
         let (mut teller, mut told) = telling(160);
         let media = |packet: i64| MediaTime::from_frames(6 * packet);
-        let named = (0..200).filter(|packet| teller.unlaunched(media(*packet))).count();
+        let named = (0..200).filter(|packet| teller.dropped_by_queue(media(*packet))).count();
         assert_eq!(named, 160);
         teller.event(LinkEvent::Error(5));
         (0..100).for_each(|_| teller.event(LinkEvent::Error(6)));
         teller.event(LinkEvent::Lost(Endpoint::Connection(1)));
         for packet in 0..160 {
-            assert_eq!(told.events.pop(), Ok(LinkEvent::Unlaunched(media(packet))));
+            assert_eq!(told.events.pop(), Ok(LinkEvent::DroppedByQueue(media(packet))));
         }
         assert_eq!(told.events.pop(), Ok(LinkEvent::Error(5)));
         let last = std::iter::from_fn(|| told.events.pop().ok()).last();

@@ -1,4 +1,4 @@
-//! Checks whether the queue heeds launch times: sends a few packets and reads their transmit
+//! Checks whether a queue supports launch times: sends a few packets and reads their transmit
 //! timestamps.
 
 use tautline_proto::ledger::Departure;
@@ -13,7 +13,7 @@ const PACKETS: i64 = 8;
 const APART: Span = Span::from_micros(250);
 const WAKES: i64 = 64;
 const EARLY: Span = Span::from_micros(100);
-const PATIENCE: Span = Span::from_millis(50);
+const TIMEOUT: Span = Span::from_millis(50);
 
 /// Result of sending packets with launch times.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,12 +29,12 @@ pub struct LaunchProbe {
 }
 
 impl LaunchProbe {
-    /// Whether all packets left, and none more than 100 µs before its launch time.
+    /// Returns whether all packets left, and none more than 100 µs before its launch time.
     pub fn is_held(&self) -> bool {
         self.has_left() && self.off.iter().all(|off| *off >= -EARLY)
     }
 
-    /// Whether all packets left, at any time.
+    /// Returns whether all packets left, at any time.
     pub fn has_left(&self) -> bool {
         self.off.len() == PACKETS as usize && self.dropped + self.refused == 0
     }
@@ -62,21 +62,21 @@ pub fn probe(link: &mut DirectLink, after: Span) -> LaunchProbe {
     link.flush();
     let cost = (now() - before).divided(PACKETS);
     let launch = |media: MediaTime| begin + APART.times(media.as_frames()) + after;
-    let until = launch(MediaTime::from_frames(PACKETS)) + PATIENCE;
+    let until = launch(MediaTime::from_frames(PACKETS)) + TIMEOUT;
     let mut off = Vec::new();
     while off.len() < PACKETS as usize && now() < until {
         link.transmit_stamps(&mut |stamp| off.push(stamp.left - launch(stamp.media)));
-        if link.counters().unlaunched + link.counters().send_errors > 0 {
+        if link.counters().dropped_by_queue + link.counters().send_errors > 0 {
             break;
         }
         sleep_until(now() + APART);
     }
     off.sort_unstable();
     let counters = link.counters();
-    LaunchProbe { off, dropped: counters.unlaunched, refused: counters.send_errors, cost }
+    LaunchProbe { off, dropped: counters.dropped_by_queue, refused: counters.send_errors, cost }
 }
 
-/// Median and maximum wake-up delay of this thread after some short sleeps.
+/// Returns the median and maximum wake-up delay of this thread in a few short sleeps.
 pub fn wakes() -> [Span; 2] {
     let mut late: Vec<Span> = (0..WAKES)
         .map(|_| {

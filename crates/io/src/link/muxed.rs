@@ -1,10 +1,11 @@
-//! RTP both ways and RTCP over one transport (RFC 5761), which an ordinary thread can exchange
-//! while the device runs, for example when a call is reconnected or falls back from UDP to TCP.
+//! RTP both ways and RTCP over one transport (RFC 5761). An ordinary thread can exchange the
+//! transport while the device runs, for example when a call reconnects or falls back from UDP to
+//! TCP.
 //!
 //! [`muxed`] creates the halves: a sending and a receiving link, two control channels (every report
-//! goes to both: sessions skip foreign ones), and the [`TransportSwitch`]. A transport is a
-//! [`MuxedTransport`]; without one the halves send and receive nothing. All datagrams have the
-//! fixed source passed to [`muxed`]. Each half takes the new transport on its next call, by a
+//! goes to both; RTCP sessions skip foreign ones), and the [`TransportSwitch`]. A transport is a
+//! [`MuxedTransport`]. Without a transport, the halves send and receive nothing. All datagrams have
+//! the fixed source passed to [`muxed`]. Each half takes the new transport on its next call, by a
 //! wait-free exchange, and returns the old one to be dropped.
 //!
 //! With [`FarAddress::Newest`], for NATs, packets and reports go to the source of the newest
@@ -42,7 +43,7 @@ const REPORTS: usize = 16;
 pub struct Muxed {
     /// Sends packets.
     pub sending: MuxedSender,
-    /// Receives packets, and reports too: it must be called for both.
+    /// Receives packets, and also reports, so it must be called for both.
     pub receiving: MuxedReceiver,
     /// Control channels of the sending and of the receiving session.
     pub controls: [MuxedControl; 2],
@@ -69,7 +70,7 @@ impl CurrentTransport {
     const UDP: u8 = 1;
     const TCP: u8 = 2;
 
-    /// `udp` or `tcp`; `None` before the first transport.
+    /// Returns `udp` or `tcp`; `None` before the first transport.
     pub fn name(&self) -> Option<&'static str> {
         match self.0.load(Ordering::Relaxed) {
             Self::UDP => Some("udp"),
@@ -78,7 +79,7 @@ impl CurrentTransport {
         }
     }
 
-    /// Whether that is TCP.
+    /// Returns whether the transport is TCP.
     pub fn is_tcp(&self) -> bool {
         self.0.load(Ordering::Relaxed) == Self::TCP
     }
@@ -146,13 +147,13 @@ pub fn muxed(datagram_bytes: usize, named: Endpoint) -> Result<Muxed, OpenError>
 }
 
 impl TransportSwitch {
-    /// Gives all halves this transport; a later call or [`TransportSwitch::collect`] drops the old
+    /// Gives all halves this transport. A later call or [`TransportSwitch::collect`] drops the old
     /// one.
     pub fn exchange(&mut self, line: MuxedTransport) {
         self.transport.set(&line);
         let Self { sending, receiving, reports: [one, other], .. } = self;
         let [report, other_report] = line.reports;
-        // Receiving first, so that answers to sent packets are received.
+        // The receiving half is first, so that answers to sent packets are received.
         receiving.give(line.receiving);
         self.call.ring();
         sending.give(line.sending);
@@ -162,24 +163,24 @@ impl TransportSwitch {
         self.peer = line.peer;
     }
 
-    /// Sends packets and reports to `to` from now on over the same UDP transport, and receives only
-    /// from there unless it follows the newest source. Returns `false` for other transports or
+    /// Redirects packets and reports to `to` over the same UDP transport. It then receives only
+    /// from `to`, unless it follows the newest source. Returns `false` for other transports or
     /// without one.
     pub fn redirect(&self, to: SocketAddr) -> bool {
         let Some(peer) = &self.peer else { return false };
-        // The only other writer is the receiving half, rarely and briefly.
+        // The only other writer is the receiving half, which writes rarely and briefly.
         while !peer.set(Some(to)) {
             std::thread::yield_now();
         }
         true
     }
 
-    /// The far end's address, if the transport is UDP and it is known.
+    /// Returns the peer's address, if the transport is UDP and the address is known.
     pub fn far_end(&self) -> Option<SocketAddr> {
         self.peer.as_ref()?.news(&mut 0)?
     }
 
-    /// The current transport, for any thread.
+    /// Returns the current transport, for any thread.
     pub fn transport(&self) -> CurrentTransport {
         self.transport.clone()
     }

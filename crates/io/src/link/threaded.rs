@@ -1,9 +1,9 @@
-//! Runs any link on its own thread, the *wire thread*: for periods of several packets, which it
-//! spaces by their departure times, and for device threads of foreign programs.
+//! Runs any link on its own thread, the *wire thread*. It spaces periods of several packets by
+//! their departure times, and serves device threads of foreign programs.
 //!
 //! Wait-free rings carry packet headers and bytes each way. The wire thread waits in `ppoll` for
-//! the next departure, a datagram or a hand-over; the timeout has the same high-resolution timer as
-//! `clock_nanosleep`.
+//! the next departure, a datagram or a hand-over. The timeout uses the same high-resolution timer
+//! as `clock_nanosleep`.
 
 mod waking;
 
@@ -39,7 +39,7 @@ const ETHERNET: usize = 1472;
 pub struct WireOptions {
     /// Scheduler: one priority below the device's thread ([`Scheduler::one_below`]).
     pub scheduler: Scheduler,
-    /// Maximum number of packets waiting for departure, and of datagrams waiting to be read.
+    /// Maximum number of packets that wait for departure, and of datagrams that wait to be read.
     pub ring_packets: usize,
     /// How the thread spaces packets.
     pub spacing: Spacing,
@@ -48,8 +48,8 @@ pub struct WireOptions {
 /// How a wire thread spaces packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spacing {
-    /// Maximum packets handed over at once, never from two [`Link::flush`]es; `usize::MAX` for as
-    /// many as leave together without forming a burst.
+    /// Maximum packets handed over at once, never from two [`Link::flush`]es. `usize::MAX` permits
+    /// as many as leave together without forming a burst.
     pub together: usize,
     /// Delay from due time to hand-over: at least the time that the device's thread needs for a
     /// period's packets.
@@ -63,7 +63,8 @@ impl Default for Spacing {
 }
 
 impl WireOptions {
-    /// A thread one priority below `device`, with room for `ring_packets` each way.
+    /// Returns the options of a thread one priority below `device`, with room for `ring_packets`
+    /// each way.
     pub fn below(device: Scheduler, ring_packets: usize) -> Self {
         Self { scheduler: device.one_below(), ring_packets, spacing: Spacing::default() }
     }
@@ -173,7 +174,7 @@ impl ThreadedLink {
         })
     }
 
-    /// Scheduling granted to the wire thread.
+    /// Returns the scheduling granted to the wire thread.
     pub const fn granted(&self) -> Granted {
         self.granted
     }
@@ -213,7 +214,7 @@ impl Link for ThreadedLink {
     }
 
     fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
-        // Leaves datagrams that arrive during the loop to the next call: bounded work.
+        // Datagrams that arrive during the loop are left to the next call, which limits the work.
         for _ in 0..self.arrivals.slots() {
             let Ok(landed) = self.arrivals.pop() else { return };
             self.arrival_bytes.read(landed.len, |datagram| {
@@ -248,7 +249,7 @@ impl Drop for ThreadedLink {
     fn drop(&mut self) {
         self.bell.stop();
         if let Some(thread) = self.thread.take() {
-            // A panic of the wire thread is a bug that has printed its own message.
+            // A panic of the wire thread is a bug, and has printed its own message.
             let _ = thread.join();
         }
     }
@@ -289,7 +290,8 @@ impl<L: Pollable> WireThread<L> {
         ];
         loop {
             let next = self.depart_all();
-            // Before the wait, or the counters would stay unpublished until the next event.
+            // This precedes the wait, because otherwise the counters would stay unpublished until
+            // the next event.
             self.publish();
             {
                 let _permit = permit("waiting for its time is what the wire thread is for");
@@ -308,14 +310,14 @@ impl<L: Pollable> WireThread<L> {
         }
     }
 
-    /// Sends due packets. Returns when to look again: when the next waiting packet is due, else
-    /// when the rhythm predicts the next, else never (the bell rings).
+    /// Sends due packets. Returns the time of the next look: when the next waiting packet is due,
+    /// otherwise when the rhythm predicts the next, otherwise never (the bell rings).
     fn depart_all(&mut self) -> LocalTime {
         let next = self.depart();
         if !next.is_never() {
             return next;
         }
-        // Packets are held back for `lead`, and the device's thread has until then to queue them.
+        // Packets are held back for `lead`. Until then, the device's thread has time to queue them.
         let held = self.lead > Span::ZERO;
         if let Some(due) = self.rhythm.take_next().filter(|_| held) {
             return due + self.lead;
@@ -324,12 +326,12 @@ impl<L: Pollable> WireThread<L> {
         if self.outgoing.is_empty() && self.redirected.is_empty() && self.given.is_empty() {
             return LocalTime::NEVER;
         }
-        // Queued meanwhile without a ring: look again at once, but let counters and arrivals have
-        // their turn.
+        // Packets were queued meanwhile without a ring. Look again at once, but after counters and
+        // arrivals had their turn.
         LocalTime::ZERO
     }
 
-    /// Sends every due packet and those that may leave with it; returns the next one's time.
+    /// Sends every due packet and those that may leave with it. Returns the time of the next one.
     fn depart(&mut self) -> LocalTime {
         let mut next = LocalTime::NEVER;
         while let Ok(destinations) = self.redirected.pop() {
@@ -340,7 +342,7 @@ impl<L: Pollable> WireThread<L> {
         while let Ok(header) = self.outgoing.peek().copied() {
             self.take_teller();
             let due = header.instants.due + self.lead;
-            // Including the earlier packet sent again, which is as long.
+            // This includes the earlier packet that is sent again, which has the same length.
             let len = header.len * (1 + usize::from(header.again.is_some()));
             // A limit was computed for the packets of a single period.
             let reckoned = self.most < usize::MAX;
@@ -351,9 +353,8 @@ impl<L: Pollable> WireThread<L> {
                     next = due;
                     break;
                 }
-                // Late packets also leave in groups of that size, each with its own hand-over time:
-                // a queue that heeds launch times refuses packets that are late relative to the
-                // last one.
+                // Late packets also leave in groups of that size, each with its own hand-over time.
+                // A queue with launch times refuses packets that are late relative to the last one.
                 if is_full {
                     self.link.flush();
                 }
@@ -385,7 +386,7 @@ impl<L: Pollable> WireThread<L> {
         self.link.receive(&mut |datagram| landing.put(&datagram));
         self.landed.ring();
         let left = &mut self.left;
-        // Timestamps are samples: losing some is harmless.
+        // Timestamps are samples, so losing some is harmless.
         let mut deliver = |stamp| {
             let _ = left.push(stamp);
         };
@@ -448,8 +449,8 @@ impl ByteReader {
     }
 }
 
-/// [`LinkCounters`] shared by one writer and one reader; the counters are independent, without
-/// ordering.
+/// [`LinkCounters`] shared by one writer and one reader. The counters are independent and
+/// unordered.
 #[derive(Debug, Default)]
 pub(crate) struct SharedCounters {
     totals: [AtomicU64; TOTALS],
@@ -503,8 +504,8 @@ mod tests {
             ring_drops: 10,
             departures_lost: 11,
             also: (12, 13),
-            unopened: 14,
-            unlaunched: 15,
+            auth_failed: 14,
+            dropped_by_queue: 15,
             unnamed: 16,
             let_go: 17,
             overdue: 18,

@@ -25,8 +25,8 @@ const RX_USECS: usize = 1;
 const RX_PACKETS: usize = 2;
 const ADAPTIVE_RX: usize = 10;
 
-/// Interrupt moderation of an interface; an error if its driver reports none, as for virtual
-/// interfaces.
+/// Returns the interrupt moderation of an interface, or an error if its driver reports none, as
+/// virtual interfaces do.
 pub fn moderation(interface: &str) -> io::Result<Moderation> {
     let mut words = [0_u32; WORDS];
     words[0] = GET_COALESCE;

@@ -9,8 +9,8 @@ use crate::system::owned;
 /// Size of `struct nlmsghdr`: length, type, flags, sequence number, sender.
 pub(crate) const HEADER: usize = 16;
 
-/// Sends a request of this kind and passes each answer to `take`, until `take` reports the last
-/// one.
+/// Sends a request of this kind and passes each answer to `take`, until `take` returns that it was
+/// the last.
 pub(crate) fn ask(
     kind: u16,
     flags: libc::c_int,
@@ -45,7 +45,7 @@ pub(crate) fn ask(
     }
 }
 
-/// Passes kind and body of each message in an answer to `take`; returns whether it was the last
+/// Passes kind and body of each message in an answer to `take`. Returns whether it was the last
 /// answer. Skips malformed messages; errors are the kernel's.
 pub(crate) fn each(mut answer: &[u8], mut take: impl FnMut(u16, &[u8])) -> io::Result<bool> {
     while let Some(length) = number(answer, 0).map(|length| length as usize) {

@@ -22,14 +22,14 @@ pub struct QueueDiscipline {
 /// Settings of an `etf` (tc-etf(8)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EtfSettings {
-    /// Lead before the launch time at which a packet is dequeued; packets enqueued later are
-    /// dropped.
+    /// Lead before the launch time at which a packet is dequeued. Packets enqueued later than that
+    /// are dropped.
     pub delta: Span,
     /// Whether launch times are in TAI.
     pub by_tai: bool,
     /// Whether the card launches packets itself.
     pub offload: bool,
-    /// Whether launch times are deadlines: packets may leave earlier.
+    /// Whether launch times are deadlines, so that packets may leave earlier.
     pub deadlines: bool,
 }
 
@@ -56,14 +56,14 @@ const ETF: u16 = 1;
 const DEADLINES: u32 = 1 << 0;
 const OFFLOAD: u32 = 1 << 1;
 
-/// Queue disciplines of all interfaces in this network namespace.
+/// Returns the queue disciplines of all interfaces in this network namespace.
 pub fn queue_disciplines() -> io::Result<Vec<QueueDiscipline>> {
     let mut found = Vec::new();
     ask(libc::RTM_GETQDISC, libc::NLM_F_DUMP, &[0; QUEUE], |answer| read(answer, &mut found))?;
     Ok(found)
 }
 
-/// Parses one answer of the kernel; returns whether it was the last. Skips malformed parts; errors
+/// Parses one answer of the kernel. Returns whether it was the last. Skips malformed parts; errors
 /// are the kernel's.
 pub fn read(answer: &[u8], found: &mut Vec<QueueDiscipline>) -> io::Result<bool> {
     each(answer, |kind, body| {

@@ -11,7 +11,7 @@ use crate::socket::interface::{interface_index, interface_name};
 /// type, flags.
 const ROUTE: usize = 12;
 
-/// Index of the interface via which a packet for `destination` leaves; the loopback for own
+/// Returns the index of the outgoing interface for a packet to `destination`: the loopback for own
 /// addresses. `by` is the interface that the sending socket is bound to, or uses for multicast.
 pub(crate) fn leaving(destination: IpAddr, by: Option<u32>) -> io::Result<u32> {
     let (family, address) = match destination {
@@ -45,7 +45,7 @@ pub fn read(answer: &[u8], found: &mut Option<u32>) -> io::Result<bool> {
     })
 }
 
-/// The interface below this one, if there is exactly one, such as a VLAN's card.
+/// Returns the interface below this one, if there is exactly one, such as a VLAN's card.
 pub fn lower(interface: u32) -> Option<u32> {
     let name = interface_name(interface).ok()?;
     let place = Path::new("/sys/class/net").join(name.to_str().ok()?);

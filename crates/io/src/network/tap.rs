@@ -19,13 +19,13 @@ use crate::socket::interface;
 use crate::socket::timestamp::StampClock;
 use crate::system::checked;
 
-/// Bytes captured per frame: all headers including RTP's with `taut`'s extension, after two VLAN
+/// Bytes captured per frame: all headers including RTP's with `taut`'s extension, behind two VLAN
 /// tags, IPv6 and an extension header.
 pub const SNAP: u32 = 128;
 /// Maximum time before an incomplete block is passed on.
 pub const RETIRES: Span = Span::from_millis(50);
 
-/// A sent or received frame; segments cut or joined by a card or the kernel (GSO, GRO) are one
+/// A sent or received frame. Segments that a card or the kernel split or merged (GSO, GRO) are one
 /// frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TappedFrame<'a> {
@@ -49,9 +49,9 @@ pub struct TappedFrame<'a> {
 /// Frame counts of a tap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TapStatistics {
-    /// Captured frames, including those in blocks not passed on yet.
+    /// Number of captured frames, including those in blocks not yet passed on.
     pub seen: u64,
-    /// Frames dropped because the ring was full.
+    /// Number of frames dropped because the ring was full.
     pub dropped: u64,
 }
 
@@ -65,10 +65,10 @@ pub struct FrameTap {
 }
 
 impl FrameTap {
-    /// Opens a tap with a ring of at least `room` bytes; captures every frame from now on.
+    /// Opens a tap with a ring of at least `room` bytes. It captures every frame from now on.
     pub fn open(room: usize) -> io::Result<Self> {
         let socket = Socket::for_frames()?;
-        // The kernel runs this program for each frame: keep the first bytes.
+        // The kernel runs this program for each frame, to keep its first bytes.
         let keep = libc::sock_filter { code: RETURN_CONSTANT, jt: 0, jf: 0, k: SNAP };
         let program = libc::sock_fprog { len: 1, filter: (&raw const keep).cast_mut() };
         socket.set_plain(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
@@ -82,7 +82,7 @@ impl FrameTap {
         Ok(Self { ring, socket, stamps, statistics: TapStatistics::default(), sized })
     }
 
-    /// Whether the segment length of multi-segment frames is known.
+    /// Returns whether the segment length of multi-segment frames is known.
     pub const fn knows_segments(&self) -> bool {
         self.sized
     }
@@ -108,9 +108,9 @@ impl FrameTap {
         while ring.take(&mut |bytes| frames(bytes, *sized, &mut at, deliver)) {}
     }
 
-    /// Frame counts since the tap was opened.
+    /// Returns the frame counts since the tap was opened.
     pub fn statistics(&mut self) -> io::Result<TapStatistics> {
-        // The kernel counts from one reading to the next, and includes dropped frames in the total.
+        // The kernel counts from one reading to the next, and its total includes dropped frames.
         let level = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
         let libc::tpacket_stats_v3 { tp_packets, tp_drops, .. } =
             self.socket.plain(level.0, level.1)?;
@@ -123,8 +123,8 @@ impl FrameTap {
 /// `BPF_RET | BPF_K` (linux/filter.h): number of bytes to keep.
 const RETURN_CONSTANT: u16 = 0x06;
 
-/// Whether the kernel reports segment lengths of UDP frames: since 6.2. Older kernels hide such
-/// frames if this is requested.
+/// Returns whether the kernel reports segment lengths of UDP frames, as it does since 6.2. Older
+/// kernels hide such frames if this is requested.
 fn tells_segments() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
@@ -132,14 +132,14 @@ fn tells_segments() -> bool {
     (number(), number()) >= (Some(6), Some(2))
 }
 
-/// Name of an interface, if one with this index exists.
+/// Returns the name of an interface, if one with this index exists.
 pub fn interface_name(number: u32) -> Option<String> {
     interface::interface_name(number).ok().map(|name| name.to_string_lossy().into_owned())
 }
 
 /// Block size in bytes: a multiple of every page size, with room for a thousand truncated frames.
 const BLOCK: usize = 1 << 18;
-/// The kernel requires this, but ignores it with blocks.
+/// The kernel requires this value but ignores it with blocks.
 const FRAME: u32 = 2048;
 const STATUS: usize = core::mem::offset_of!(libc::tpacket_block_desc, hdr)
     + core::mem::offset_of!(libc::tpacket_hdr_v1, block_status);
@@ -209,8 +209,8 @@ const COUNT: usize = BLOCK_HEAD + offset_of!(libc::tpacket_hdr_v1, num_pkts);
 const FIRST: usize = BLOCK_HEAD + offset_of!(libc::tpacket_hdr_v1, offset_to_first_pkt);
 const ADDRESS: usize = size_of::<libc::tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 const TAG: usize = 4;
-/// `struct virtio_net_hdr` (linux/virtio_net.h), directly before a frame: whether it has segments,
-/// and their length.
+/// Size of `struct virtio_net_hdr` (linux/virtio_net.h), directly before a frame. It has the
+/// segment length, if there are segments.
 const VIRTIO: usize = 10;
 const VIRTIO_PARTED: usize = 1;
 const VIRTIO_PIECE: usize = 4;
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_datagram_is_seen_as_it_leaves_and_as_it_comes_with_its_length_and_its_instant() {
-        // Includes room for the traffic of concurrent tests.
+        // This includes room for the traffic of concurrent tests.
         let mut tap = match FrameTap::open(8 << 20) {
             Ok(tap) => tap,
             Err(why) => {
@@ -306,7 +306,8 @@ mod tests {
             assert!(now() - sent < Span::from_secs(10), "{seen:?}");
             tap.wait(Span::from_millis(200)).unwrap();
             tap.read(&mut |frame| {
-                // UDP destination port after the link and IPv4 headers: this datagram only.
+                // This is the UDP destination port after the link and IPv4 headers; it selects this
+                // datagram only.
                 if frame.head.get(36..38) == Some(&port.to_be_bytes()) {
                     let (name, head) = (interface_name(frame.interface), frame.head.len());
                     seen.push((name, frame.outgoing, frame.bytes, head, frame.at));
@@ -328,7 +329,7 @@ mod tests {
         assert!(second.dropped >= first.dropped, "{first:?} {second:?}");
     }
 
-    /// A block of two frames: a received one with a tag, and a sent one of two segments.
+    /// Returns a block of two frames: a received one with a tag, and a sent one of two segments.
     fn block() -> Vec<u8> {
         let mut block = vec![0; 1024];
         let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);

@@ -20,24 +20,24 @@ use crate::local::{connect, is_of_our_user};
 use crate::shm::SharedFile;
 use crate::socket::forks;
 
-/// Timeout for the answer, which normally comes at once; a frozen host takes much longer.
-const PATIENCE: Duration = Duration::from_millis(700);
+/// Timeout for the answer. It normally arrives at once, but much later if the host is frozen.
+const TIMEOUT: Duration = Duration::from_millis(700);
 
 /// Reason why attaching failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// No device has this name.
-    #[error("nobody serves programs by this name")]
+    #[error("no taut serves programs under this name")]
     Nobody,
     /// The device's process refused, with a reason and its fix.
     #[error("{0}")]
     Refused(String),
-    /// The device's process runs as neither this user nor root, and must not exchange this user's
-    /// audio.
+    /// The device's process belongs neither to this user nor to root, and must not exchange this
+    /// user's audio.
     #[error("another user serves it; run taut serve as the user of the program")]
     Foreign,
     /// The answer is not from a device.
-    #[error("{0}; run the same version of taut serve as of this PCM")]
+    #[error("{0}; run the same version of taut serve and of this PCM")]
     Strange(&'static str),
     /// A system call failed.
     #[error("{0}; try again")]
@@ -54,8 +54,9 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Attaches to the device `name`, for playback or recording. Tries `folders` in order, skipping
-    /// those not private to this user (any user can create them in /tmp). Waits up to 0.7 s.
+    /// Attaches to the device `name`, for playback or recording. Tries `folders` in order, but
+    /// skips those not private to this user, because any user can create them in /tmp. Waits up to
+    /// 0.7 s.
     pub fn open<'a>(
         folders: impl IntoIterator<Item = &'a Path>,
         name: &ProgramsName,
@@ -70,7 +71,7 @@ impl Attachment {
             },
         });
         let stream = found.unwrap_or(Err(AttachError::Nobody))?;
-        // The directory's name proves nothing; the kernel knows the listening user.
+        // The directory's name proves nothing, but the kernel knows the listening user.
         if !is_of_our_user(&stream).map_err(AttachError::System)? {
             return Err(AttachError::Foreign);
         }
@@ -84,17 +85,18 @@ impl Attachment {
         }
     }
 
-    /// Settings of the device.
+    /// Returns the settings of the device.
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
-    /// Buffer shared with the device's thread.
+    /// Returns the buffer shared with the device's thread.
     pub fn buffer(&self) -> &Arc<ProgramBuffer> {
         &self.buffer
     }
 
-    /// Readable when the device's thread has reached the [wanted](ProgramBuffer::want) position.
+    /// Returns the descriptor that is readable when the device's thread has reached the
+    /// [wanted](ProgramBuffer::want) position.
     pub fn sign(&self) -> &WakeSign {
         &self.sign
     }
@@ -105,7 +107,7 @@ impl Attachment {
         waiter.add(&self.stream, 1)
     }
 
-    /// Whether the device is gone.
+    /// Returns whether the device has ended.
     pub fn is_over(&self) -> bool {
         has_hung_up(&self.stream)
     }
@@ -123,7 +125,7 @@ fn greeted(stream: &UnixStream) -> Result<Greeted, AttachError> {
     let mut bytes = [0; Greeting::MAX_BYTES];
     let heard = stream
         .set_nonblocking(false)
-        .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
+        .and_then(|()| stream.set_read_timeout(Some(TIMEOUT)))
         .and_then(|()| hear(stream, &mut bytes));
     let (length, descriptors) = heard.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => AttachError::Refused(
@@ -136,7 +138,7 @@ fn greeted(stream: &UnixStream) -> Result<Greeted, AttachError> {
         Greeting::Card { settings, frames } => (settings, frames),
         Greeting::Refused(why) => return Err(AttachError::Refused(why)),
     };
-    let strange = AttachError::Strange("it hands over no memory");
+    let strange = AttachError::Strange("it sent no memory");
     let Some([memory, sign]) = descriptors else { return Err(strange) };
     // Access to a truncated file would kill this program.
     if !is_sealed(memory.as_fd()) {

@@ -1,7 +1,7 @@
 //! Frames shared by a program and a device's thread, with a few control words. Each word has a
-//! single writer; writing is wait-free.
+//! single writer, and writing is wait-free.
 //!
-//! Another process can write anything at any time: the device's thread bounds the values that it
+//! Another process can write anything at any time. So the device's thread limits the values that it
 //! reads, and never reads its own words back.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -17,7 +17,7 @@ use crate::shm::{SharedError, SharedFile, SharedMemory};
 pub enum Mode {
     /// Nothing: not started, or everything was dropped.
     Stopped = 0,
-    /// Plays or records it.
+    /// Plays or records the audio.
     Running = 1,
     /// Nothing until resumed.
     Paused = 2,
@@ -26,7 +26,7 @@ pub enum Mode {
 /// The application's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Order {
-    /// Number of PCM prepares so far; positions count from 0 in each.
+    /// Number of PCM prepares so far. Positions count from 0 in each.
     pub stint: u64,
     /// Requested mode.
     pub mode: Mode,
@@ -35,14 +35,14 @@ pub struct Order {
 /// Progress of the device's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeviceProgress {
-    /// The newest stint that it has seen.
+    /// Newest stint that the device's thread has seen.
     pub stint: u64,
-    /// Frames of this stint played (including silence) or recorded.
+    /// Frames of this stint that were played, including silence, or recorded.
     pub position: MediaTime,
-    /// Card-clock frame at which frame 0 of the stint was played or recorded, had it run without a
-    /// pause. `None` until it runs.
+    /// Card-clock frame of frame 0 of the stint, as if it had run without a pause. `None` until it
+    /// runs.
     pub anchor: Option<i64>,
-    /// Recording only: frames put into the ring before this stint.
+    /// For recording: frames put into the ring before this stint.
     pub origin: u64,
 }
 
@@ -59,17 +59,17 @@ pub(super) enum BufferWord {
     Taken = 2,
     /// Written by the program: maximum number of untaken frames.
     Room = 3,
-    /// Written by the program: the position at which it is to be woken.
+    /// Written by the program: position at which it wants a wake-up.
     Wanted = 4,
-    /// Written by the device: number of progress reports; its parity selects the slot of the
-    /// newest.
+    /// Written by the device: number of progress reports. Its parity selects the slot of the newest
+    /// one.
     Told = 8,
     /// Written by the device: total frames given.
     Given = 9,
     /// Written by the device: latency from the card's clock to the far end, or back, in
     /// nanoseconds.
     Latency = 10,
-    /// Written by the device: when its frame 0 met the converter, in nanoseconds.
+    /// Written by the device: time at which its frame 0 was at the converter, in nanoseconds.
     Start = 11,
     /// Written by the device: the first of four progress words.
     Slot = 16,
@@ -78,9 +78,8 @@ pub(super) enum BufferWord {
 }
 
 const LONGS: usize = 32;
-/// Maximum samples per buffer: more than any program requests, and small enough to allow many
-/// buffers.
-pub const MOST_SAMPLES: usize = 1 << 20;
+/// Maximum samples per buffer: more than any program requests, and few enough for many buffers.
+pub const MAX_SAMPLES: usize = 1 << 20;
 
 #[derive(Debug)]
 enum BufferMemory {
@@ -132,12 +131,12 @@ impl ProgramBuffer {
         self
     }
 
-    /// Capacity in frames.
+    /// Returns the capacity in frames.
     pub const fn frames(&self) -> usize {
         self.frames
     }
 
-    /// Channels per frame.
+    /// Returns the number of channels per frame.
     pub const fn channels(&self) -> usize {
         self.channels
     }
@@ -175,7 +174,7 @@ impl ProgramBuffer {
         self.word(BufferWord::Order).store(order.stint << 2 | order.mode as u64, Ordering::Release);
     }
 
-    /// The current request.
+    /// Returns the current request.
     pub fn ordered(&self) -> Order {
         let word = self.word(BufferWord::Order).load(Ordering::Acquire);
         let mode = match word & 3 {
@@ -201,8 +200,8 @@ impl ProgramBuffer {
         slot.zip(words).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
     }
 
-    /// A consistent copy of the device's progress. Never waits for the device's thread: retries
-    /// only if that has advanced by a period meanwhile.
+    /// Returns a consistent copy of the device's progress. Never waits for the device's thread; it
+    /// retries only if that thread has advanced by a period meanwhile.
     pub fn standing(&self) -> DeviceProgress {
         loop {
             let newest = self.word(BufferWord::Told).load(Ordering::Acquire);
@@ -224,17 +223,17 @@ impl ProgramBuffer {
         self.word(BufferWord::Latency).store(latency.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// The latency set by [`Self::set_latency`].
+    /// Returns the latency set by [`Self::set_latency`].
     pub fn latency(&self) -> Span {
         Span::from_nanos(self.word(BufferWord::Latency).load(Ordering::Relaxed) as i64)
     }
 
-    /// Sets when the card's frame 0 met the converter.
+    /// Sets the time at which the card's frame 0 was at the converter.
     pub fn set_start(&self, start: LocalTime) {
         self.word(BufferWord::Start).store(start.as_nanos() as u64, Ordering::Release);
     }
 
-    /// The time set by [`Self::set_start`]; [`LocalTime::NEVER`] before.
+    /// Returns the time set by [`Self::set_start`]; [`LocalTime::NEVER`] before.
     pub fn start(&self) -> LocalTime {
         LocalTime::from_nanos(self.word(BufferWord::Start).load(Ordering::Acquire) as i64)
     }
@@ -249,14 +248,14 @@ impl ProgramBuffer {
     }
 }
 
-/// A frame that is rewritten while it is read has the old or the new samples, as on a card.
+/// A frame that is written while it is read has the old or the new samples, as on a card.
 impl ProgramBuffer {
     fn frame(&self, position: MediaTime) -> &[AtomicU32] {
         let at = position.as_frames().rem_euclid(self.frames as i64) as usize * self.channels;
         &self.samples()[at..at + self.channels]
     }
 
-    /// Writes whole frames from this position on; they are played once [`Self::set_end`] includes
+    /// Writes whole frames from this position on. They are played after [`Self::set_end`] includes
     /// them.
     pub fn put(&self, position: MediaTime, samples: &[f32]) {
         for (at, frame) in samples.chunks_exact(self.channels).enumerate() {
@@ -272,8 +271,8 @@ impl ProgramBuffer {
         self.word(BufferWord::End).store(end.as_frames() as u64, Ordering::Release);
     }
 
-    /// Copies frames from this position on, and silence after the end. Returns the number of frames
-    /// copied.
+    /// Copies frames from this position on, followed by silence after the end. Returns the number
+    /// of frames copied.
     pub fn copy(&self, position: MediaTime, block: &mut [f32]) -> usize {
         let end = self.word(BufferWord::End).load(Ordering::Acquire) as i64;
         let there = end.saturating_sub(position.as_frames()).max(0);
@@ -296,7 +295,7 @@ impl ProgramBuffer {
         &self.samples()[at..at + self.channels]
     }
 
-    /// Sets the maximum number of waiting frames; further new ones are lost.
+    /// Sets the maximum number of waiting frames. Further new frames are lost.
     pub fn set_room(&self, frames: usize) {
         self.word(BufferWord::Room).store(frames as u64, Ordering::Relaxed);
     }
@@ -332,13 +331,13 @@ impl RecordingEnd {
         Self { buffer, taken: 0 }
     }
 
-    /// Number of frames available.
+    /// Returns the number of frames available.
     pub fn frames(&self) -> usize {
         let given = self.buffer.word(BufferWord::Given).load(Ordering::Acquire);
         given.wrapping_sub(self.taken).min(self.buffer.frames as u64) as usize
     }
 
-    /// Takes available whole frames; returns their number.
+    /// Takes whole frames if available. Returns their number.
     pub fn take(&mut self, samples: &mut [f32]) -> usize {
         let there = self.frames();
         let frames = samples.chunks_exact_mut(self.buffer.channels).take(there);

@@ -1,4 +1,4 @@
-//! The device's end of an application's audio, per period and direction.
+//! Device's end of an application's audio, per period and direction.
 //!
 //! Positions count the stint's frames on the card's clock. Late frames are dropped and the card
 //! plays silence instead, so a frame's position always determines its time on the wire.
@@ -29,13 +29,13 @@ impl Feeder {
         self.running = false;
     }
 
-    /// Progress so far.
+    /// Returns the progress so far.
     pub fn standing(&self) -> DeviceProgress {
         self.standing
     }
 
     /// Fills the block of this turn. Wait-free.
-    // Stays a function in every build: scripts/check-realtime looks for it by name.
+    // scripts/check-realtime finds this function by name, so it must not be inlined away.
     #[inline(never)]
     pub fn feed(&mut self, turn: &Turn, block: &mut [f32]) {
         let order = self.buffer.ordered();
@@ -79,14 +79,14 @@ impl Giver {
         Self { buffer, told: 0, given: 0, standing: DeviceProgress::default(), running: false }
     }
 
-    /// Progress so far.
+    /// Returns the progress so far.
     pub fn standing(&self) -> DeviceProgress {
         self.standing
     }
 
-    /// Records this turn's block. Wait-free. A block without room is lost, and the next takes its
-    /// position.
-    // Stays a function in every build: scripts/check-realtime looks for it by name.
+    /// Records this turn's block. Wait-free. A block without room is lost, and the next block takes
+    /// its position.
+    // scripts/check-realtime finds this function by name, so it must not be inlined away.
     #[inline(never)]
     pub fn give(&mut self, turn: &Turn, block: &[f32]) {
         let order = self.buffer.ordered();
@@ -99,7 +99,7 @@ impl Giver {
         }
         self.running = order.mode == Mode::Running;
         if self.running {
-            // A pause since the last block shifts all following frames.
+            // A pause since the last block shifts all later frames.
             self.standing.anchor = Some(turn.frame - self.standing.position.as_frames());
             if self.buffer.give(self.given, block) {
                 let frames = block.len() / self.buffer.channels();
@@ -170,7 +170,7 @@ mod tests {
         put(&shared, 0, 1..4);
         assert_eq!(fed(&mut feeder, 0), [1.0, 2.0, 3.0, 0.0]);
         assert_eq!(fed(&mut feeder, 4), [0.0; P]);
-        // Frames 4 to 8 of the stint are late, 9 is in time.
+        // Frames 4 to 8 of the stint are late; frame 9 is in time.
         put(&shared, 3, 4..11);
         assert_eq!(fed(&mut feeder, 8), [9.0, 10.0, 0.0, 0.0]);
         assert_eq!(shared.standing().position, at(12));
@@ -224,7 +224,7 @@ mod tests {
         let (mut ring, mut giver) =
             (RecordingEnd::new(Arc::clone(&shared)), Giver::new(Arc::clone(&shared)));
         giver.give(&turn(0, 0), &[1.0; P]);
-        assert_eq!(ring.frames(), 0, "nobody started it");
+        assert_eq!(ring.frames(), 0, "it is not started");
         order(&shared, 1, Mode::Running);
         for number in 1..=3 {
             giver.give(&turn(4 * number, 0), &[number as f32; P]);

@@ -1,4 +1,4 @@
-//! The only message between a program and the device's process, sent by the latter. Numbers are
+//! The only message between a program and the device's process; the latter sends it. Numbers are
 //! little-endian.
 //!
 //! ```text
@@ -6,13 +6,13 @@
 //! "tautpcm" | version 1 | 1 | a sentence in UTF-8
 //! ```
 
-use tautline_proto::call::message::MOST_REASON;
+use tautline_proto::call::message::MAX_REASON;
 use tautline_proto::device::Settings;
 use tautline_proto::text::printable;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
-use super::buffer::MOST_SAMPLES;
+use super::buffer::MAX_SAMPLES;
 
 const NAME: &[u8] = b"tautpcm";
 const VERSION: u8 = 1;
@@ -35,7 +35,7 @@ impl Greeting {
     /// Maximum message size in bytes.
     pub const MAX_BYTES: usize = 512;
 
-    /// Encodes the message; truncates a long reason.
+    /// Encodes the message. Truncates a long reason.
     pub fn written(&self) -> Vec<u8> {
         let mut bytes = [NAME, &[VERSION]].concat();
         match self {
@@ -61,12 +61,12 @@ impl Greeting {
     ///
     /// Returns the reason why the bytes are not a greeting.
     pub fn read(bytes: &[u8]) -> Result<Self, &'static str> {
-        let rest = bytes.strip_prefix(NAME).ok_or("it is no taut serve")?;
+        let rest = bytes.strip_prefix(NAME).ok_or("it is not taut serve")?;
         let rest = rest.strip_prefix(&[VERSION]).ok_or("it is another version of taut")?;
         match rest.split_first() {
-            Some((0, rest)) => Self::card(rest).ok_or("what it says of its card cannot be"),
+            Some((0, rest)) => Self::card(rest).ok_or("it sent an impossible card description"),
             Some((1, sentence)) => {
-                Ok(Self::Refused(printable(&String::from_utf8_lossy(sentence), MOST_REASON)))
+                Ok(Self::Refused(printable(&String::from_utf8_lossy(sentence), MAX_REASON)))
             }
             _ => Err("it is another version of taut"),
         }
@@ -84,8 +84,8 @@ impl Greeting {
         let frames = u32::from_le_bytes(frames) as usize;
         let samples = frames.checked_mul(settings.channels.count())?;
         let period = settings.period.as_len();
-        // A program's buffer holds at least two periods, plus the card's half.
-        let fits = period > 0 && period.checked_mul(4)? <= frames && samples <= MOST_SAMPLES;
+        // A program's buffer holds at least two periods, in addition to the card's half.
+        let fits = period > 0 && period.checked_mul(4)? <= frames && samples <= MAX_SAMPLES;
         let periods = (1..=1 << 16).contains(&settings.periods);
         (rest.is_empty() && fits && periods).then_some(Self::Card { settings, frames })
     }
@@ -125,7 +125,7 @@ mod tests {
                 changed[at] = byte;
                 if let Ok(Greeting::Card { settings, frames }) = Greeting::read(&changed) {
                     assert!(settings.period.count() > 0 && settings.periods > 0);
-                    assert!(frames * settings.channels.count() <= MOST_SAMPLES);
+                    assert!(frames * settings.channels.count() <= MAX_SAMPLES);
                 }
             }
         }

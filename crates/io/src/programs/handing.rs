@@ -15,8 +15,8 @@ use crate::thread::halt::EventDescriptor;
 use crate::thread::realtime::permit;
 
 const DESCRIPTORS: usize = 2;
-/// Fixes the length. Pages can still be released (`PUNCH_HOLE`) as zeros: a write seal would also
-/// forbid the program's own writes.
+/// Seals that fix the length. Pages can still be released (`PUNCH_HOLE`) as zeros, because a write
+/// seal would also forbid the program's own writes.
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
 /// Creates unnamed memory without a length, which can be [sealed](seal).
@@ -26,7 +26,7 @@ pub(super) fn unnamed() -> io::Result<OwnedFd> {
     unsafe { owned(libc::memfd_create(c"taut-program".as_ptr(), flags)) }
 }
 
-/// Fixes the length: processes that map the memory can rely on it.
+/// Fixes the length, so that processes that map the memory can rely on it.
 pub(super) fn seal(memory: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no pointers; the descriptor is open while borrowed.
     checked(unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_ADD_SEALS, SEALS) }).map(drop)
@@ -118,7 +118,7 @@ pub(super) fn has_hung_up(stream: &UnixStream) -> bool {
         && one[0].revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
 }
 
-/// The program's end of the wake-up: readable after the device's thread has signalled.
+/// The program's end of the wake-up, readable after the device's thread has signalled.
 ///
 /// It is an epoll descriptor that watches the device's event descriptor. The event descriptor
 /// itself is not shared, because file flags belong to all descriptors of an open file (fcntl(2)): a
@@ -134,7 +134,7 @@ impl AsFd for WakeSign {
 
 pub(super) fn wake_pair() -> io::Result<(EventDescriptor, Waiter)> {
     let (event, sign) = (EventDescriptor::new()?, Waiter::new()?);
-    // Edge-triggered: every signal counts, although the event is never read.
+    // It is edge-triggered: every signal counts, although the event is never read.
     let events = libc::EPOLLIN | libc::EPOLLET;
     sign.change(libc::EPOLL_CTL_ADD, &event, events, 0)?;
     Ok((event, sign))

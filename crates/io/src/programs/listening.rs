@@ -1,6 +1,6 @@
-//! Accepts programs that attach to a device, on an ordinary thread: each gets a buffer and a
-//! wake-up descriptor. The device's half goes to its thread via a wait-free ring, and returns via
-//! another to be freed.
+//! Accepts programs that attach to a device, on an ordinary thread. Each program gets a buffer and
+//! a wake-up descriptor. The device's half goes to its thread through a wait-free ring, and returns
+//! through another to be freed.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::fs::{self, File, TryLockError};
@@ -17,11 +17,11 @@ use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::{LocalTime, Span};
 
 use super::ProgramsName;
-use super::buffer::{MOST_SAMPLES, ProgramBuffer};
+use super::buffer::{MAX_SAMPLES, ProgramBuffer};
 use super::greeting::Greeting;
 use super::handing::wake_pair;
 use super::handing::{is_sealed, say, seal, unnamed};
-use super::mixing::{AttachedProgram, AttachedPrograms, MOST_PROGRAMS};
+use super::mixing::{AttachedProgram, AttachedPrograms, MAX_PROGRAMS};
 use crate::clock::now;
 use crate::control::Waiter;
 use crate::local::is_of_our_user;
@@ -30,8 +30,8 @@ use crate::shm::SharedFile;
 use crate::thread::halt::EventDescriptor;
 
 const FRAMES: usize = 96_000;
-/// Polling interval for events without a descriptor: the card's first period, a program's last, a
-/// free descriptor.
+/// Polling interval for events without a descriptor: the card's first period, a program's last
+/// period, a free descriptor.
 const SOON: Span = Span::from_millis(10);
 const LATER: Span = Span::from_secs(3600);
 const LISTENER: u64 = u64::MAX;
@@ -41,16 +41,16 @@ const STOP: u64 = u64::MAX - 1;
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramsRefused {
     /// Another process has a device of this name.
-    #[error("another taut serves programs by this name; end it, or use another name")]
+    #[error("another taut serves programs under this name; end it, or use another name")]
     Taken,
     /// Another user owns the directory or has access.
     #[error(
-        "{} is no folder of this user's alone (mode 0700); remove it, or set XDG_RUNTIME_DIR to one",
+        "{} is not a private folder of this user (mode 0700); remove it, or set XDG_RUNTIME_DIR to one",
         .0.display()
     )]
     Folder(PathBuf),
     /// A system call failed.
-    #[error("{}: {error}; set XDG_RUNTIME_DIR to a folder of this user's alone", path.display())]
+    #[error("{}: {error}; set XDG_RUNTIME_DIR to a private folder of this user", path.display())]
     System {
         /// Path that could not be created.
         path: PathBuf,
@@ -65,13 +65,14 @@ pub struct ProgramsSocket {
     socket: PathBuf,
     stop: Arc<EventDescriptor>,
     thread: Option<JoinHandle<()>>,
-    /// Locked until closed, even if the process is killed.
+    /// Lock that is held until the file is closed, even if the process is killed.
     _lock: File,
 }
 
 impl ProgramsSocket {
     /// Lets this user's programs attach to a device with these settings, for playback or recording,
-    /// under `name` in `folder`, which is created if missing. Returns the device's half too.
+    /// under `name` in `folder`. Creates the folder if it is missing. Also returns the device's
+    /// half.
     pub fn open(
         folder: &Path,
         name: &ProgramsName,
@@ -86,7 +87,7 @@ impl ProgramsSocket {
         let system = |error| ProgramsRefused::System { path: socket.clone(), error };
         let lock = locked(&socket).map_err(system)?;
         let lock = lock.ok_or(ProgramsRefused::Taken)?;
-        // Left by a killed process: the lock has only one holder.
+        // A killed process left this socket: the lock has only one holder.
         match fs::remove_file(&socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(system(error)),
             _ => {}
@@ -97,8 +98,8 @@ impl ProgramsSocket {
         let stop = Arc::new(EventDescriptor::new().map_err(system)?);
         let waiter = Waiter::new().map_err(system)?;
         waiter.add(&*stop, STOP).map_err(system)?;
-        let (arrivals, coming) = RingBuffer::new(MOST_PROGRAMS);
-        let (going, departures) = RingBuffer::new(MOST_PROGRAMS);
+        let (arrivals, coming) = RingBuffer::new(MAX_PROGRAMS);
+        let (going, departures) = RingBuffer::new(MAX_PROGRAMS);
         let start = Arc::new(AtomicI64::new(LocalTime::NEVER.as_nanos()));
         let programs = AttachedPrograms::new(&settings, coming, going, Arc::clone(&start));
         let door = ProgramsThread {
@@ -109,7 +110,7 @@ impl ProgramsSocket {
             start,
             arrivals,
             departures,
-            attached: [const { None }; MOST_PROGRAMS],
+            attached: [const { None }; MAX_PROGRAMS],
         };
         let named = thread::Builder::new().name("taut-programs".to_owned());
         let thread = named.spawn(move || door.run()).map_err(system)?;
@@ -129,8 +130,8 @@ impl Drop for ProgramsSocket {
     }
 }
 
-/// Locks the file next to this socket; `None` if another process holds the lock. The file stays: if
-/// it were removed, two processes could each lock one.
+/// Locks the file next to this socket. Returns `None` if another process holds the lock. The file
+/// stays: if it were removed, two processes could each lock one.
 fn locked(socket: &Path) -> io::Result<Option<File>> {
     let mut path = socket.as_os_str().to_owned();
     path.push(".lock");
@@ -155,7 +156,7 @@ struct ProgramsThread {
     start: Arc<AtomicI64>,
     arrivals: Producer<AttachedProgram>,
     departures: Consumer<AttachedProgram>,
-    attached: [Option<Attached>; MOST_PROGRAMS],
+    attached: [Option<Attached>; MAX_PROGRAMS],
 }
 
 impl ProgramsThread {
@@ -168,18 +169,18 @@ impl ProgramsThread {
                 open = self.waiter.add(&self.listener, LISTENER).is_ok();
             }
             let leaving = self.attached.iter().flatten().any(|one| one.stream.is_none());
-            let patience = if open && !leaving { LATER } else { SOON };
-            for number in self.waiter.wait(now() + patience) {
+            let timeout = if open && !leaving { LATER } else { SOON };
+            for number in self.waiter.wait(now() + timeout) {
                 match number {
                     STOP => return,
-                    // The socket stays readable while programs wait: without a pause this would be
-                    // a busy loop.
+                    // The socket stays readable while programs wait, so without a pause this would
+                    // be a busy loop.
                     LISTENER => {
                         if !self.let_in() && self.waiter.remove(&self.listener).is_ok() {
                             (open, opens) = (false, now() + SOON);
                         }
                     }
-                    // Programs send nothing, so this means a hang-up.
+                    // Programs send nothing, so this event is a hang-up.
                     number => self.hang_up(number as usize),
                 }
             }
@@ -202,7 +203,7 @@ impl ProgramsThread {
         }
     }
 
-    /// Accepts all waiting programs; returns `false` if it runs out of descriptors.
+    /// Accepts all waiting programs. Returns `false` if there are no descriptors left.
     fn let_in(&mut self) -> bool {
         loop {
             let stream = match self.listener.accept() {
@@ -210,7 +211,7 @@ impl ProgramsThread {
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
             };
             if let Err(why) = self.attach(&stream) {
-                // No answer is needed if the program is gone.
+                // If the program has gone, it needs no answer.
                 let _ = say(&stream, &Greeting::Refused(why).written(), None);
             }
         }
@@ -218,12 +219,14 @@ impl ProgramsThread {
 
     fn attach(&mut self, stream: &UnixStream) -> Result<(), String> {
         if !is_of_our_user(stream).map_err(|error| error.to_string())? {
-            return Err("it serves programs of its own user; run the program as that".to_owned());
+            return Err(
+                "it serves only programs of its own user; run the program as that user".to_owned()
+            );
         }
         let free = self.attached.iter().position(Option::is_none);
         let number =
-            free.ok_or_else(|| format!("{MOST_PROGRAMS} programs are attached; end one of them"))?;
-        let cannot = |error: io::Error| format!("{error}; raise ulimit -n where taut serve runs");
+            free.ok_or_else(|| format!("{MAX_PROGRAMS} programs are attached; end one of them"))?;
+        let cannot = |error: io::Error| format!("{error}; raise ulimit -n for taut serve");
         let (memory, buffer) = self.buffer()?;
         let (event, theirs) = wake_pair().map_err(cannot)?;
         let kept = stream.try_clone().map_err(cannot)?;
@@ -235,7 +238,7 @@ impl ProgramsThread {
             AttachedProgram::new(number, self.direction, buffer, (event, Arc::clone(&gone)));
         let handed = Some([memory.as_fd(), theirs.as_fd()]);
         if say(stream, &greeting.written(), handed).is_err() {
-            return Ok(()); // It has gone.
+            return Ok(()); // The program has gone.
         }
         self.waiter.add(&kept, number as u64).map_err(cannot)?;
         // The ring has room for the maximum number of programs.
@@ -246,17 +249,18 @@ impl ProgramsThread {
     }
 
     fn buffer(&self) -> Result<(OwnedFd, Arc<ProgramBuffer>), String> {
-        let cannot = |error: io::Error| format!("memory for it: {error}; end other programs");
+        let cannot = |error: io::Error| format!("allocating memory: {error}; end other programs");
         let channels = self.settings.channels.count();
-        let frames = FRAMES.min(MOST_SAMPLES / channels).max(4 * self.settings.period.as_len());
+        let frames = FRAMES.min(MAX_SAMPLES / channels).max(4 * self.settings.period.as_len());
         let memory = unnamed().map_err(cannot)?;
         let file = SharedFile::handed(memory.try_clone().map_err(cannot)?);
         let buffer = ProgramBuffer::made(&file, frames, channels).map_err(|why| why.to_string())?;
         seal(memory.as_fd()).map_err(cannot)?;
-        debug_assert!(is_sealed(memory.as_fd()), "the kernel said so");
-        let buffer = buffer.ok_or("memory for it is shorter than was asked for; try again")?;
+        debug_assert!(is_sealed(memory.as_fd()), "the kernel confirmed it");
+        let buffer = buffer.ok_or("the allocated memory is too short; try again")?;
         if self.direction == Direction::Capture {
-            // A block is handed over ahead of its due time by the card's lead; a program counts from then.
+            // A block is handed over ahead of its due time by the card's lead. A program counts
+            // from the hand-over.
             buffer.set_latency(self.settings.playback_lead());
         }
         Ok((memory, Arc::new(buffer)))

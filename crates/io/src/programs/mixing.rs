@@ -15,7 +15,7 @@ use crate::thread::halt::EventDescriptor;
 use crate::thread::memory::push_within;
 
 /// Maximum number of programs attached to one direction of a device.
-pub const MOST_PROGRAMS: usize = 16;
+pub const MAX_PROGRAMS: usize = 16;
 
 pub(super) enum ProgramEnd {
     Plays(Feeder),
@@ -56,7 +56,7 @@ impl AttachedProgram {
         }
     }
 
-    /// Wakes the program once its wanted position is reached: one non-blocking system call per
+    /// Wakes the program when its wanted position is reached, with one non-blocking system call per
     /// request.
     fn wake(&mut self) {
         let wanted = self.buffer.wanted();
@@ -90,10 +90,10 @@ impl AttachedPrograms {
         start: Arc<AtomicI64>,
     ) -> Self {
         let block = vec![0.0; settings.channels.samples_in(settings.period)].into();
-        Self { attached: Vec::with_capacity(MOST_PROGRAMS), coming, going, start, block }
+        Self { attached: Vec::with_capacity(MAX_PROGRAMS), coming, going, start, block }
     }
 
-    /// Starts the card, with its frame 0 at `start`.
+    /// Starts the card; its frame 0 is at `start`.
     pub fn begin(&mut self, start: LocalTime) {
         self.start.store(start.as_nanos(), Ordering::Release);
         self.attached.iter_mut().for_each(|program| program.begin(start));
@@ -119,7 +119,7 @@ impl AttachedPrograms {
 
     /// Fills this turn's block, at most one period, with the sum of all playing programs.
     /// Real-time.
-    // Stays a function in every build: scripts/check-realtime looks for it by name.
+    // scripts/check-realtime finds this function by name, so it must not be inlined away.
     #[inline(never)]
     pub fn mix(&mut self, turn: &Turn, block: &mut [f32]) {
         self.turn_over();
@@ -136,7 +136,7 @@ impl AttachedPrograms {
     }
 
     /// Passes this turn's block to all recording programs. Real-time.
-    // Stays a function in every build: scripts/check-realtime looks for it by name.
+    // scripts/check-realtime finds this function by name, so it must not be inlined away.
     #[inline(never)]
     pub fn give(&mut self, turn: &Turn, block: &[f32]) {
         self.turn_over();

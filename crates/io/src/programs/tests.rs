@@ -1,4 +1,4 @@
-//! Programs and a card with real sockets and shared memory, and simulated card time.
+//! Tests of programs and a card with real sockets and shared memory, and simulated card time.
 
 use tautline_trial::snapshot;
 
@@ -19,13 +19,13 @@ use super::attaching::{AttachError, Attachment};
 use super::buffer::RecordingEnd;
 use super::buffer::{BufferWord, DeviceProgress, Mode, Order};
 use super::listening::{ProgramsRefused, ProgramsSocket};
-use super::mixing::{AttachedPrograms, MOST_PROGRAMS};
+use super::mixing::{AttachedPrograms, MAX_PROGRAMS};
 use crate::clock::{now, sleep_until};
 use crate::local::effective_user;
 use crate::thread::realtime;
 
 const PERIOD: usize = 64;
-const PATIENCE: Span = Span::from_secs(10);
+const TIMEOUT: Span = Span::from_secs(10);
 
 fn settings() -> Settings {
     let (rate, channels) = (Rate::HZ_48000, Channels::MONO);
@@ -75,7 +75,7 @@ impl Card {
     }
 
     fn meets(&mut self, program: &Attachment) {
-        let until = now() + PATIENCE;
+        let until = now() + TIMEOUT;
         while program.buffer().standing().stint != program.buffer().ordered().stint {
             assert!(now() < until, "it is never let in");
             match self.direction {
@@ -134,7 +134,7 @@ fn a_program_that_is_no_more_leaves_the_others_as_they_are_and_its_place_to_the_
     let mut card = Card::new("gone", Direction::Playback);
     let frames: Vec<f32> = (0..1400 * PERIOD).map(|at| (at % 4096) as f32 / 32_768.0).collect();
     let others = vec![0.5; frames.len()];
-    let mut all: Vec<_> = (1..MOST_PROGRAMS).map(|_| player(&mut card, &others)).collect();
+    let mut all: Vec<_> = (1..MAX_PROGRAMS).map(|_| player(&mut card, &others)).collect();
     let stays = player(&mut card, &frames);
     let refused = card.attach().unwrap_err().to_string();
     snapshot!(refused);
@@ -151,7 +151,7 @@ fn a_program_that_is_no_more_leaves_the_others_as_they_are_and_its_place_to_the_
     while with(&mut card) > 0.0 {
         sleep_until(now() + Span::from_millis(1));
     }
-    let until = now() + PATIENCE;
+    let until = now() + TIMEOUT;
     while card.attach().is_err() {
         assert!(now() < until, "its place is never free");
     }
@@ -166,7 +166,7 @@ fn whatever_a_program_writes_where_it_may_is_its_own_harm() {
     let good = player(&mut card, &frames);
     let bad = player(&mut card, &[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30]);
     order(&bad, 1, Mode::Running);
-    assert_eq!(card.mixes()[..4], [0.0, 8.0, -8.0, 8.0], "what is no sound is bounded");
+    assert_eq!(card.mixes()[..4], [0.0, 8.0, -8.0, 8.0], "invalid samples are bounded");
     bad.buffer()
         .samples()
         .iter()
@@ -240,10 +240,10 @@ fn a_program_cannot_hold_up_the_cards_thread_by_what_wakes_it() {
     };
     let (ended, ends) = std::sync::mpsc::channel();
     program.buffer().want(MediaTime::from_frames(PERIOD as i64));
-    // The thread owns the card, and is abandoned if it blocks.
+    // The thread owns the card. The test abandons it if it blocks.
     std::thread::spawn(move || {
         card.mixes();
-        // The receiver is gone only after the test failed.
+        // The receiver is gone only after the test has failed.
         let _ = ended.send(card);
     });
     let _card = ends.recv_timeout(std::time::Duration::from_secs(5)).expect("it is held up");
@@ -262,9 +262,9 @@ fn a_name_is_one_cards_as_long_as_that_lives_and_what_a_killed_one_left_is_taken
     let program = player(&mut card, &[0.5]);
     assert!(!program.is_over());
     card.listening = None;
-    assert!(program.is_over(), "it is told");
+    assert!(program.is_over(), "the program detects the end");
     assert!(matches!(card.attach(), Err(AttachError::Nobody)));
-    // A socket without a listener, as left by a killed process.
+    // This is a socket without a listener, as a killed process leaves it.
     drop(UnixListener::bind(folder.join("programs-taut.play")).unwrap());
     assert!(matches!(card.attach(), Err(AttachError::Nobody)));
     let (_listening, mut programs) = again().unwrap();
@@ -283,10 +283,10 @@ fn who_says_what_no_card_does_is_not_attached_to() {
         said.extend(number.to_le_bytes());
     }
     for (said, why) in [
-        (&b""[..], "no taut serve"),
-        (b"GET / HTTP/1.1\r\n", "no taut serve"),
+        (&b""[..], "not taut serve"),
+        (b"GET / HTTP/1.1\r\n", "not taut serve"),
         (&[&b"tautpcm\x02"[..], &said[8..]].concat(), "another version"),
-        (&said, "hands over no memory"),
+        (&said, "sent no memory"),
     ] {
         let served = listener.try_clone().unwrap();
         let said = said.to_vec();
@@ -294,7 +294,7 @@ fn who_says_what_no_card_does_is_not_attached_to() {
             std::thread::spawn(move || served.accept().unwrap().0.write_all(&said).unwrap());
         let refused = card.attach().unwrap_err().to_string();
         thread.join().unwrap();
-        assert!(refused.contains(why) && refused.contains("; "), "{refused}");
+        assert!(refused.contains(why), "{refused}");
     }
 }
 

@@ -60,7 +60,8 @@ impl RawAddress {
         }
     }
 
-    /// An Ethernet address on the interface with this index, for this ethertype (packet(7)).
+    /// Returns an Ethernet address on the interface with this index, for this ethertype
+    /// (packet(7)).
     pub(crate) fn of_ethernet(address: [u8; 6], network: u32, ethertype: u16) -> Self {
         // SAFETY: all zeros are a valid sockaddr_storage.
         let mut storage: libc::sockaddr_storage = unsafe { core::mem::zeroed() };
@@ -114,7 +115,7 @@ pub(crate) fn decode(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     }
 }
 
-/// The unspecified address, of IPv6 or IPv4.
+/// Returns the unspecified address, of IPv6 or IPv4.
 pub const fn any(six: bool) -> IpAddr {
     if six { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { IpAddr::V4(Ipv4Addr::UNSPECIFIED) }
 }

@@ -84,8 +84,8 @@ impl Batch {
         true
     }
 
-    /// Buffer for the next packet of up to `most` bytes, if there is room; [`Self::written`] queues
-    /// it.
+    /// Returns the buffer for the next packet of up to `most` bytes if there is room;
+    /// [`Self::written`] queues it.
     pub(crate) fn place(&mut self, most: usize) -> Option<&mut [u8]> {
         let room = self.queued + self.wanted < self.packets.len() && most <= self.datagram_bytes;
         let at = self.queued * self.slot;
@@ -98,7 +98,7 @@ impl Batch {
     }
 
     /// Writes hand-over and launch time into each packet that carries them, and encrypts it.
-    /// Repeats come last, as their originals left first.
+    /// Retransmissions come last, because their originals left first.
     pub(crate) fn finish(
         &mut self,
         handed: LocalTime,
@@ -128,7 +128,7 @@ impl Batch {
         }
     }
 
-    /// Repeats the packet sent `before` packets before the last finished one.
+    /// Sends the packet again that was sent `before` packets before the last finished one.
     fn send_again(&mut self, before: usize, now: Departure) {
         let Departure { due, handed, launched, .. } = now;
         let Some((datagram, instants)) = self.repeats.again(before, due) else { return };

@@ -34,7 +34,7 @@ plain!(libc::iovec, libc::mmsghdr, libc::timeval, libc::sockaddr_storage, libc::
 plain!(libc::sock_fprog, libc::packet_mreq, libc::sock_txtime, libc::tcp_info, libc::ucred);
 plain!(libc::tpacket_stats_v3);
 
-/// `getsockopt` for a structure; fields that an older kernel does not know are zero.
+/// Calls `getsockopt` for a structure. Fields that an older kernel does not know are zero.
 pub(crate) fn option<T: Plain>(
     socket: impl AsFd,
     level: libc::c_int,
@@ -73,8 +73,8 @@ impl AsFd for Socket {
 }
 
 impl Socket {
-    /// A socket of the address family of `address`; IPv6-only at first, so that no source is a
-    /// mapped IPv4 address.
+    /// Creates a socket of the address family of `address`. It is IPv6-only at first, so that no
+    /// source is a mapped IPv4 address.
     pub(crate) fn for_family_of(address: &SocketAddr) -> io::Result<Self> {
         let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         let socket = Self::of(family, libc::SOCK_DGRAM)?;
@@ -141,13 +141,13 @@ impl Socket {
         option(self, level, name)
     }
 
-    pub(crate) fn block(&self, patience: Span) -> io::Result<()> {
+    pub(crate) fn block(&self, timeout: Span) -> io::Result<()> {
         // SAFETY: no pointers; the flags are the socket's own minus one.
         unsafe {
             let flags = checked(libc::fcntl(self.fd(), libc::F_GETFL))?;
             checked(libc::fcntl(self.fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK))?;
         }
-        let micros = (patience.as_nanos() / 1000).max(1);
+        let micros = (timeout.as_nanos() / 1000).max(1);
         let (tv_sec, tv_usec) = (micros / 1_000_000, micros % 1_000_000);
         self.set_plain(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &libc::timeval { tv_sec, tv_usec })
     }
@@ -194,14 +194,15 @@ impl Socket {
     }
 }
 
-/// Packets to buffer for a stream of this packet rate: 250 ms, at least two batches and 64 packets.
+/// Returns the number of packets to buffer for a stream of this packet rate: those of 250 ms, but
+/// at least two batches and 64 packets.
 pub(crate) fn buffered_packets(per_second: u32, batch: usize) -> usize {
     (per_second as usize / 4).max(2 * batch).max(64)
 }
 
-/// Buffer size in bytes for this many datagrams, at most 64 MiB. The kernel allocates the next
-/// power of two above a packet's bytes, headers and `struct skb_shared_info` (together under 512),
-/// plus 256 for its `struct sk_buff`.
+/// Returns the buffer size in bytes for this many datagrams, at most 64 MiB. The kernel allocates
+/// the next power of two above a packet's bytes, headers and `struct skb_shared_info` (together
+/// under 512), plus 256 for its `struct sk_buff`.
 pub(crate) fn buffer_bytes(datagram_bytes: usize, packets: usize) -> usize {
     let packet = (datagram_bytes + 512).next_power_of_two() + 256;
     packets.saturating_mul(packet).min(64 << 20)
@@ -213,7 +214,7 @@ pub(crate) fn set_buffers(socket: &Socket, bytes: usize) -> io::Result<()> {
     socket.set(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
 }
 
-/// Can exceed `net.core.rmem_max` with privilege.
+/// Sets one buffer size. With privilege it can exceed `net.core.rmem_max`.
 fn set_one(socket: &Socket, force: i32, ask: i32, bytes: usize) -> io::Result<()> {
     let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
     // The kernel doubles the value for its overhead, which `bytes` already includes.
@@ -221,7 +222,7 @@ fn set_one(socket: &Socket, force: i32, ask: i32, bytes: usize) -> io::Result<()
     socket.set(libc::SOL_SOCKET, force, half).or_else(|_| socket.set(libc::SOL_SOCKET, ask, half))
 }
 
-/// An array that never moves and that kernel structures can point to. Unlike a boxed slice it
+/// An array that never moves, so that kernel structures can point to it. Unlike a boxed slice it
 /// claims no uniqueness.
 pub(crate) struct Fixed<T: Plain> {
     start: NonNull<T>,
@@ -260,7 +261,7 @@ pub(crate) const fn readable(fd: RawFd) -> libc::pollfd {
     libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 
-/// Waits until `until` for the requested events; returns `false` on timeout. Signals do not end the
+/// Waits until `until` for the requested events. Returns `false` on timeout. Signals do not end the
 /// wait.
 pub(crate) fn poll(polled: &mut [libc::pollfd], until: LocalTime) -> bool {
     loop {

@@ -1,14 +1,14 @@
-//! Closes sockets in forks of this process. A fork's copies would keep UDP ports in use and groups
-//! joined, although the fork has none of the threads that use them.
+//! Closes sockets in forks of this process. A fork has none of the threads that use them, but its
+//! copies would keep UDP ports in use and groups joined.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::os::fd::RawFd;
 
-/// Maximum number of tracked sockets; a fork keeps any further ones.
-const MOST: usize = 1024;
+/// Maximum number of tracked sockets. A fork keeps any further ones.
+const MAX: usize = 1024;
 const NONE: RawFd = -1;
 
-static OPEN: [AtomicI32; MOST] = [const { AtomicI32::new(NONE) }; MOST];
+static OPEN: [AtomicI32; MAX] = [const { AtomicI32::new(NONE) }; MAX];
 
 /// Makes future forks of this process close their copies. The calling library must never be
 /// unloaded.
@@ -18,7 +18,7 @@ pub fn leave_sockets() -> std::io::Result<()> {
     unsafe { at_forks(&LEFT, leave) }
 }
 
-/// Registers `handler` to run once in every fork of this process; `registered` prevents a second
+/// Registers `handler` to run once in every fork of this process. `registered` prevents a second
 /// registration.
 ///
 /// # Safety
@@ -36,8 +36,8 @@ pub unsafe fn at_forks(registered: &AtomicBool, handler: extern "C" fn()) -> std
     Err(std::io::Error::from_raw_os_error(answer))
 }
 
-/// Runs in the fork. The sockets' owners are not used or dropped there: their threads do not exist
-/// in the fork.
+/// Runs in the fork. The sockets' owners are neither used nor dropped there, because their threads
+/// do not exist in the fork.
 extern "C" fn leave() {
     for known in &OPEN {
         let fd = known.swap(NONE, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The receiving half of a media or control socket.
+//! Receiving half of a media or control socket.
 
 use tautline_proto::endpoint::{Arrival, Endpoint, Host};
 use tautline_proto::time::Span;
@@ -59,8 +59,8 @@ impl Incoming {
         left
     }
 
-    /// Reads one batch from a blocking socket, after waiting for the first datagram. Returns the
-    /// number of datagrams.
+    /// Waits for the first datagram on a blocking socket and reads one batch. Returns the number of
+    /// datagrams.
     pub(crate) fn receive_blocked(
         &mut self,
         socket: &Socket,
@@ -101,7 +101,7 @@ impl Incoming {
                 None => datagram,
                 Some(seal) => {
                     let Some(opened) = seal.open(datagram) else {
-                        counters.unopened += 1;
+                        counters.auth_failed += 1;
                         continue;
                     };
                     opened
@@ -200,7 +200,8 @@ impl ReceiveBatch {
         if answer < 0 { Err(errno()) } else { Ok(answer as usize) }
     }
 
-    /// The message at `index`, which must be within the count last returned by [`Self::receive`].
+    /// Returns the message at `index`, which must be within the count last returned by
+    /// [`Self::receive`].
     pub(crate) fn message(&mut self, index: usize) -> ReceivedMessage<'_> {
         // SAFETY: the kernel has filled the message; `at` returns pointers into the arrays; the
         // length is limited to the slot, and nothing else reads or writes while `self` is borrowed.

@@ -67,7 +67,7 @@ fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
-/// A request about the interface with this name (netdevice(7)).
+/// Returns a request about the interface with this name (netdevice(7)).
 pub(crate) fn request(interface: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all zeros are a valid ifreq.
     let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
@@ -98,7 +98,8 @@ pub(crate) fn ask(interface: &str, command: libc::c_ulong) -> io::Result<libc::i
     Ok(request)
 }
 
-/// Name of the interface with this index, for display; its index if the interface is gone.
+/// Returns the name of the interface with this index, for display, or its index if the interface is
+/// gone.
 pub fn interface_label(index: u32) -> String {
     let named = interface_name(index).map(|name| name.to_string_lossy().into_owned());
     named.unwrap_or_else(|_| index.to_string())

@@ -1,5 +1,5 @@
-//! Launch times (`SO_TXTIME`, socket(7)) for queues that heed them: tc-etf(8) in TAI, tc-fq(8) in
-//! monotonic time.
+//! Launch times (`SO_TXTIME`, socket(7)) for queues that support them: tc-etf(8) in TAI, tc-fq(8)
+//! in monotonic time.
 
 use std::io;
 
@@ -20,22 +20,22 @@ pub enum LaunchClock {
     Monotonic,
 }
 
-/// How a link's packets are launched.
+/// Options of launch times for a link's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaunchOptions {
     /// Clock of the queue.
     pub clock: LaunchClock,
-    /// Delay from due time to launch, for the hand-over.
+    /// Delay from due time to launch, as time for the hand-over.
     pub lead: Span,
-    /// Minimum time between hand-over and launch: the queue drops later packets, so those are
+    /// Minimum time between hand-over and launch. The queue drops packets with less, so those are
     /// launched later.
     pub least: Span,
-    /// How much earlier than the launch time the queue sends a packet.
+    /// Time before the launch time at which the queue sends a packet.
     pub ahead: Span,
 }
 
 impl LaunchOptions {
-    /// Launch time of a packet with this due time, handed over at `handed`.
+    /// Returns the launch time of a packet with this due time, handed over at `handed`.
     pub fn launch(&self, due: LocalTime, handed: LocalTime) -> LocalTime {
         (due + self.lead).max(handed + self.least)
     }
@@ -48,7 +48,7 @@ pub(crate) fn ask(options: LaunchOptions, socket: &Socket) -> io::Result<()> {
         LaunchClock::Tai => libc::CLOCK_TAI,
         LaunchClock::Monotonic => libc::CLOCK_MONOTONIC,
     };
-    // Packets dropped by the queue are reported on the error queue.
+    // The error queue reports packets that the queue dropped.
     let asked = libc::sock_txtime { clockid, flags: libc::SOF_TXTIME_REPORT_ERRORS };
     socket.set_plain(libc::SOL_SOCKET, libc::SO_TXTIME, &asked)
 }
@@ -69,7 +69,7 @@ struct Launched {
     dropped: bool,
 }
 
-/// Contains a time that no queue reports, as the kernel's are signed.
+/// Entry of no packet. No queue reports its time, because the kernel's times are signed.
 const NOTHING: Launched = Launched { time: u64::MAX, media: MediaTime::ZERO, dropped: false };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,10 +108,10 @@ impl Launcher {
         nanos
     }
 
-    /// The packet that the queue dropped with this launch time. Packets handed over too late can
-    /// share one.
+    /// Finds the packet that the queue dropped with this launch time. Packets handed over too late
+    /// can share one.
     pub(crate) fn dropped(&mut self, nanos: u64) -> Dropped {
-        // Newest first: dropped packets are recent.
+        // The newest come first, because dropped packets are recent.
         let (newer, older) = self.launched.split_at_mut(self.next);
         let mut found = Dropped::Unknown;
         for packet in newer.iter_mut().rev().chain(older.iter_mut().rev()) {
@@ -134,8 +134,8 @@ impl Launcher {
     }
 }
 
-/// TAI − monotonic clock, from the known value and a new reading. Both clocks run at the same rate,
-/// so a reading that agrees would only add its error.
+/// Returns TAI − monotonic clock, from the known value and a new reading. Both clocks run at the
+/// same rate, so a reading that agrees would only add its error.
 fn kept(known: Span, reading: Bracket) -> Span {
     let nanos = known.as_nanos();
     if (reading.least..=reading.most).contains(&nanos) { known } else { reading.offset() }
@@ -143,7 +143,8 @@ fn kept(known: Span, reading: Bracket) -> Span {
 
 pub(crate) const LAUNCH_WORDS: usize = 3;
 
-/// Control messages (cmsg(3)) with each packet's launch time, followed by a copy of `behind`.
+/// Returns the control messages (cmsg(3)) with each packet's launch time, followed by a copy of
+/// `behind`.
 pub(crate) fn launch_messages(packets: usize, behind: &[u64]) -> Fixed<u64> {
     let words = LAUNCH_WORDS + behind.len();
     let messages = Fixed::<u64>::zeroed(packets * words);
@@ -205,7 +206,7 @@ mod tests {
             assert_eq!(launcher.dropped(*time), Dropped::Again, "as of each destination");
         }
         assert!(gone.iter().all(|(time, _)| launcher.dropped(*time) == Dropped::Unknown));
-        // Repeated launch times, as after setting back the clock, identify the newest packet.
+        // Repeated launch times, as after the clock was set back, identify the newest packet.
         launcher.tai = launcher.tai - Span::from_micros(125).times(10);
         let (time, media) = handed(&mut launcher, all);
         assert_eq!(time, times[times.len() - 10].0);

@@ -22,7 +22,7 @@ pub(crate) struct Outlet {
     messages: Fixed<libc::mmsghdr>,
     names: Fixed<libc::sockaddr_storage>,
     sample_request: Fixed<u64>,
-    /// Launch times, each followed by a timestamp request, if launch times are used.
+    /// Launch times, each followed by a timestamp request. `None` without launch times.
     launches: Option<Fixed<u64>>,
     capacity: usize,
     destinations: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Outlet {
 unsafe impl Send for Outlet {}
 
 impl Outlet {
-    /// Allocates room for batches of `capacity` packets, each to `destinations` or up to `most`
+    /// Allocates room for batches of `capacity` packets, each to `destinations` or to up to `most`
     /// later ones.
     pub(crate) fn new(
         socket: Socket,
@@ -137,7 +137,7 @@ impl Outlet {
             (*header).msg_iov = vector;
             (*header).msg_iovlen = 1;
         }
-        // Clears a timestamp request for an earlier destination.
+        // This clears a timestamp request for an earlier destination.
         self.set_control(packet, destination, false);
     }
 
@@ -165,8 +165,8 @@ impl Outlet {
         }
     }
 
-    /// Sends everything. A refused datagram is skipped and the rest is sent, unless the kernel has
-    /// no room. With launch times, `dropped` counts a packet that the queue reported as dropped and
+    /// Sends everything. Skips a refused datagram and sends the rest, unless the kernel has no
+    /// room. With launch times, `dropped` counts a packet that the queue reported as dropped, and
     /// returns whether it did.
     pub(crate) fn send(
         &mut self,
@@ -209,7 +209,7 @@ impl Outlet {
         Some(unsafe { *launches.at(data) })
     }
 
-    /// Sends the packets as one segmented message; returns `false`, with nothing sent, if that is
+    /// Sends the packets as one segmented message. Returns `false`, with nothing sent, if that is
     /// impossible or refused.
     fn send_segmented(&mut self, batch: &Batch, queued: usize) -> bool {
         // A timestamp belongs to a single datagram.
@@ -223,9 +223,9 @@ impl Outlet {
         self.segments.send(&self.socket, header, batch.datagram(0).len())
     }
 
-    /// Passes `count` datagrams from `next` on to the kernel; returns the number accepted, or a
-    /// negative number. A single one uses `sendto`: `sendmmsg` copies its arrays first, at a tenth
-    /// of a datagram's cost.
+    /// Passes `count` datagrams from `next` on to the kernel. Returns the number accepted, or a
+    /// negative number. A single datagram uses `sendto`, because `sendmmsg` first copies its
+    /// arrays, at a tenth of a datagram's cost.
     fn hand_over(&self, next: usize, count: usize) -> isize {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let message = self.messages.at(next);
@@ -258,7 +258,7 @@ fn send_all(
             next += taken;
         }
         // An ETF queue refuses late packets with ENOBUFS and also reports them on the error queue
-        // (net/sched/sch_etf.c); if the call sent other packets before, the errno is lost
+        // (net/sched/sch_etf.c). If the call sent other packets before, the errno is lost
         // (sendmmsg(2)). Sending the packet again would count it twice.
         if matches!(answer, Ok(_) | Err(libc::ENOBUFS))
             && next < total
@@ -273,7 +273,7 @@ fn send_all(
         };
         outcome.last_error = errno;
         let refused = match errno {
-            // From a queue that heeds launch times: only this packet.
+            // A queue with launch times refuses only this packet.
             libc::ENOBUFS if dropped.is_some() => 1,
             libc::EAGAIN | libc::ENOBUFS => total - next,
             _ => 1,
@@ -294,7 +294,7 @@ fn sample_request() -> Fixed<u64> {
     request
 }
 
-/// A control message (cmsg(3)) with zeroed room for a `T`.
+/// Returns a control message (cmsg(3)) with zeroed room for a `T`.
 fn control_message<T>(level: libc::c_int, kind: libc::c_int) -> Fixed<u64> {
     let len = size_of::<T>() as u32;
     // SAFETY: arithmetic on a length.
@@ -311,10 +311,10 @@ fn control_message<T>(level: libc::c_int, kind: libc::c_int) -> Fixed<u64> {
 }
 
 /// Maximum segments per message in the oldest kernel with this option.
-const MOST: usize = 64;
-const MOST_BYTES: usize = 65_535 - 48;
-/// Maximum segment size, as segments are never fragmented: the IPv6 minimum MTU (RFC 8200 §5) minus
-/// headers.
+const MAX: usize = 64;
+const MAX_BYTES: usize = 65_535 - 48;
+/// Maximum segment size: the IPv6 minimum MTU (RFC 8200 §5) minus headers, because segments are
+/// never fragmented.
 const LONGEST: usize = 1280 - 48;
 
 pub(crate) struct Segments {
@@ -328,17 +328,17 @@ impl Segments {
     }
 
     pub(crate) fn may_hold(&self, batch: &Batch, queued: usize) -> bool {
-        if !self.known || !(2..=MOST).contains(&queued) {
+        if !self.known || !(2..=MAX).contains(&queued) {
             return false;
         }
         let segment = batch.datagram(0).len();
         let alike = (1..queued - 1).all(|packet| batch.datagram(packet).len() == segment);
         let last = batch.datagram(queued - 1).len();
-        alike && last <= segment && segment <= LONGEST && queued * segment <= MOST_BYTES
+        alike && last <= segment && segment <= LONGEST && queued * segment <= MAX_BYTES
     }
 
     /// Sends the header's vectors in segments of `segment` bytes. Returns `false` if the kernel
-    /// refuses; if it does not support segmentation, that is not tried again.
+    /// refuses. If the kernel does not support segmentation, this is not tried again.
     pub(crate) fn send(
         &mut self,
         socket: &Socket,
@@ -370,8 +370,8 @@ mod tests {
 
     use super::*;
 
-    /// A fake kernel that refuses some datagrams, as `sendmmsg` does; also returns the calls per
-    /// datagram.
+    /// Simulates a kernel that refuses some datagrams, as `sendmmsg` does. Also returns the calls
+    /// per datagram.
     fn send(
         total: usize,
         refuses: impl Fn(usize, usize) -> Option<i32>,

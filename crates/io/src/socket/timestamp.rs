@@ -2,10 +2,10 @@
 //!
 //! Software timestamps are readings of `CLOCK_REALTIME`. Its offset from `CLOCK_MONOTONIC` is
 //! constant except for steps (NTP slews both alike). Each reading of both clocks narrows the
-//! offset, until a step makes one disagree.
+//! offset, until a step makes a reading disagree.
 //!
-//! `SO_TIMESTAMPING` is never combined with `SO_TIMESTAMPNS`: the kernel would answer under the
-//! other's name (`Documentation/networking/timestamping.rst`, §1.4).
+//! `SO_TIMESTAMPING` is never combined with `SO_TIMESTAMPNS`, because the kernel would answer under
+//! the other's name (`Documentation/networking/timestamping.rst`, §1.4).
 
 use std::io;
 
@@ -14,15 +14,16 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::clock::{BRACKETS, Bracket, nanos_of};
 use crate::socket::descriptor::Socket;
 
-/// Maximum age of the offset: a step invalidates the timestamps of this period at most.
+/// Maximum age of the offset. A step invalidates at most the timestamps of this period.
 const REFRESH_AFTER: Span = Span::from_millis(10);
-/// How long after a step queues may still hold older timestamps.
+/// Time after a step during which queues may still hold older timestamps.
 const STEP_MEMORY: Span = Span::from_secs(1);
 /// Maximum error of a constant offset due to rounding to nanoseconds.
 const ROUNDING: i64 = 2;
-/// Timestamps further ahead of the reading time do not fit the mapping.
+/// Maximum lead over the reading time. Timestamps further ahead do not fit the mapping.
 const FUTURE: Span = Span::from_millis(1);
-/// Older timestamps are not arrivals: some kernels give looped-back multicast its launch time.
+/// Maximum age. Older timestamps are not arrivals: some kernels give looped-back multicast its
+/// launch time.
 const PAST: Span = Span::from_secs(10);
 
 pub(crate) fn enable(socket: &Socket) -> io::Result<()> {
@@ -33,8 +34,8 @@ pub(crate) fn enable(socket: &Socket) -> io::Result<()> {
     socket.set_plain(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)
 }
 
-/// Restarts the numbering of transmit timestamps at 0, which the kernel does when the option is set
-/// again.
+/// Restarts the numbering of transmit timestamps at 0. The kernel does the same when the option is
+/// set again.
 pub(crate) fn restart_numbers(socket: &Socket) -> io::Result<()> {
     let without = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
     socket.set_plain(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &without)?;
@@ -65,7 +66,7 @@ impl StampClock {
         Self { offset, learned, step: None }
     }
 
-    /// Reads the clocks again if the last reading is old; an interrupted reading is wide and
+    /// Reads the clocks again if the last reading is old. An interrupted reading is wide and
     /// changes nothing.
     pub(crate) fn refresh(&mut self, now: LocalTime) {
         if now - self.learned >= REFRESH_AFTER {
@@ -74,8 +75,8 @@ impl StampClock {
     }
 
     /// Maps `stamp` (nanoseconds of `CLOCK_REALTIME`) to the monotonic clock, with its uncertainty,
-    /// for a datagram read at `read`. `None` if it is implausible even after reading the clocks
-    /// again.
+    /// for a datagram read at `read`. Returns `None` if it is implausible even after the clocks are
+    /// read again.
     pub(crate) fn localise(&mut self, stamp: i64, read: LocalTime) -> Option<(LocalTime, Span)> {
         let found = self.map(stamp, read).or_else(|| {
             self.learn(Bracket::tightest(BRACKETS), crate::clock::now());
@@ -123,11 +124,11 @@ impl StampClock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Ancillary {
     pub(crate) stamp: Option<i64>,
-    /// Datagrams dropped by this socket for want of room, modulo 2³².
+    /// Datagrams that this socket dropped for lack of room, modulo 2³².
     pub(crate) overflow: Option<u32>,
-    /// Number of the sent datagram that the timestamp belongs to (`SOF_TIMESTAMPING_OPT_ID`).
+    /// Number of the sent datagram to which the timestamp belongs (`SOF_TIMESTAMPING_OPT_ID`).
     pub(crate) transmit_id: Option<u32>,
-    pub(crate) unlaunched: Option<u64>,
+    pub(crate) dropped_by_queue: Option<u64>,
     /// Index of the arrival interface; 0 if unknown.
     pub(crate) interface: u32,
 }
@@ -193,7 +194,7 @@ unsafe fn read_control(told: &mut Ancillary, control: &libc::cmsghdr, data: *con
                 match error.ee_origin {
                     libc::SO_EE_ORIGIN_TIMESTAMPING => told.transmit_id = Some(error.ee_data),
                     ORIGIN_LAUNCH => {
-                        told.unlaunched =
+                        told.dropped_by_queue =
                             Some(u64::from(error.ee_data) << 32 | u64::from(error.ee_info));
                     }
                     _ => {}
@@ -292,7 +293,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// An ETF queue's report of a dropped packet (net/sched/sch_etf.c).
+    /// Returns an ETF queue's report of a dropped packet (net/sched/sch_etf.c).
     pub(crate) const fn dropped(launch: u64, ee_code: u8, errno: i32) -> libc::sock_extended_err {
         libc::sock_extended_err {
             ee_errno: errno.unsigned_abs(),
@@ -308,8 +309,8 @@ pub(crate) mod tests {
     #[test]
     fn what_a_queue_dropped_is_told_by_both_halves_of_its_launch_time_on_every_kind_of_socket() {
         const LAUNCH: u64 = 1_700_000_037_123_456_789;
-        /// `SO_EE_CODE_TXTIME_INVALID_PARAM` and `SO_EE_CODE_TXTIME_MISSED` (linux/errqueue.h), with the `errno`s that
-        /// go with them (net/sched/sch_etf.c).
+        /// `SO_EE_CODE_TXTIME_INVALID_PARAM` and `SO_EE_CODE_TXTIME_MISSED` (linux/errqueue.h),
+        /// each with its `errno` (net/sched/sch_etf.c).
         const CODES: [(u8, libc::c_int); 2] = [(1, libc::EINVAL), (2, libc::ECANCELED)];
         let kinds = [
             (libc::SOL_IP, libc::IP_RECVERR),
@@ -319,7 +320,7 @@ pub(crate) mod tests {
         for (level, kind) in kinds {
             for (ee_code, errno) in CODES {
                 let dropped = dropped(LAUNCH, ee_code, errno);
-                let expected = Ancillary { unlaunched: Some(LAUNCH), ..Ancillary::default() };
+                let expected = Ancillary { dropped_by_queue: Some(LAUNCH), ..Ancillary::default() };
                 assert_eq!(told(level, kind, dropped), expected, "{level} {ee_code}");
                 let stamp = libc::sock_extended_err {
                     ee_errno: libc::ENOMSG.unsigned_abs(),

@@ -17,10 +17,11 @@ use crate::thread::realtime::permit;
 
 const OUTSTANDING: usize = 64;
 pub(crate) const AT_ONCE: usize = 64;
-/// Maximum reads directly after a refused packet, as the reason is queued there.
+/// Maximum reads directly after a refused packet, whose reason is queued there.
 pub(crate) const AT_ONCE_EARLY: usize = 512;
-/// Empty reads of the error queue before a sample counts as lost: 250 ms at a 1 ms period.
-const PATIENCE: u32 = 256;
+/// Timeout in empty reads of the error queue, after which a sample counts as lost: 250 ms at a 1 ms
+/// period.
+const TIMEOUT: u32 = 256;
 
 pub(crate) struct TransmitSampler {
     every: u32,
@@ -28,17 +29,19 @@ pub(crate) struct TransmitSampler {
     next_id: u32,
     samples: [Option<(u32, Departure)>; OUTSTANDING],
     marked: bool,
-    /// Remaining reads for outstanding samples: each is a system call, and the queue is mostly
+    /// Remaining reads for outstanding samples. Each is a system call, and the queue is mostly
     /// empty.
-    patience: u32,
+    timeout: u32,
     waiting: u32,
-    /// Timestamps read before they were requested; dropped without harm if there is no room.
+    /// Timestamps read before they were requested. They are dropped if there is no room, which is
+    /// harmless.
     early: Vec<TransmitStamp>,
 }
 
 pub(crate) struct ErrorReading<'a> {
     pub(crate) clock: &'a mut StampClock,
-    /// Read even if no timestamp is expected: with launch times, drops are reported there too.
+    /// Whether to read even if no timestamp is expected. With launch times, the queue's drops are
+    /// reported there too.
     pub(crate) always: bool,
     pub(crate) dropped: &'a mut dyn FnMut(u64),
 }
@@ -51,7 +54,7 @@ impl TransmitSampler {
             next_id: 0,
             samples: [None; OUTSTANDING],
             marked: false,
-            patience: 0,
+            timeout: 0,
             waiting: 0,
             early: Vec::with_capacity(OUTSTANDING),
         }
@@ -77,11 +80,11 @@ impl TransmitSampler {
                 Some((self.next_id, batch.departure(packet)));
             self.next_id = self.next_id.wrapping_add(1);
             self.waiting = (self.waiting + 1).min(OUTSTANDING as u32);
-            self.patience = PATIENCE;
+            self.timeout = TIMEOUT;
         }
     }
 
-    /// After a refused datagram the kernel's count is unknown: both sides restart at 0.
+    /// Restarts both counts at 0, because the kernel's count is unknown after a refused datagram.
     pub(crate) fn start_over(&mut self, socket: &Socket) {
         if self.every == 0 {
             return;
@@ -104,12 +107,12 @@ impl TransmitSampler {
         deliver: &mut dyn FnMut(TransmitStamp),
     ) {
         self.early.drain(..).for_each(&mut *deliver);
-        if !reading.always && (self.waiting == 0 || self.patience == 0) {
+        if !reading.always && (self.waiting == 0 || self.timeout == 0) {
             return;
         }
         for _ in 0..AT_ONCE {
             let Some(told) = read_error_queue(socket) else {
-                self.patience = self.patience.saturating_sub(1);
+                self.timeout = self.timeout.saturating_sub(1);
                 return;
             };
             if let Some(stamp) = self.take(&told, &mut reading) {
@@ -118,7 +121,7 @@ impl TransmitSampler {
         }
     }
 
-    /// Drains the error queue directly after a refusal; the next [`Self::collect`] delivers the
+    /// Drains the error queue directly after a refusal. The next [`Self::collect`] delivers the
     /// timestamps.
     pub(crate) fn collect_early(&mut self, socket: &Socket, mut reading: ErrorReading<'_>) {
         for _ in 0..AT_ONCE_EARLY {
@@ -129,13 +132,13 @@ impl TransmitSampler {
         }
     }
 
-    /// Returns the kernel's timestamp, if this is one; reports a dropped packet.
+    /// Returns the kernel's timestamp if this is one. Reports a dropped packet.
     pub(crate) fn take(
         &mut self,
         told: &Ancillary,
         reading: &mut ErrorReading<'_>,
     ) -> Option<TransmitStamp> {
-        if let Some(time) = told.unlaunched {
+        if let Some(time) = told.dropped_by_queue {
             (reading.dropped)(time);
         }
         let (stamp, id) = told.stamp.zip(told.transmit_id)?;
@@ -153,7 +156,7 @@ impl TransmitSampler {
 pub(crate) fn read_dropped(socket: &Socket, most: usize, dropped: &mut dyn FnMut(u64)) {
     for _ in 0..most {
         let Some(told) = read_error_queue(socket) else { return };
-        told.unlaunched.into_iter().for_each(&mut *dropped);
+        told.dropped_by_queue.into_iter().for_each(&mut *dropped);
     }
 }
 

@@ -22,23 +22,21 @@ use try_lock::TryLock;
 /// Reason why a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionLost {
-    /// The far end closed it.
+    /// The peer closed it.
     Ended,
     /// The system failed it with this `errno`.
     Error(i32),
-    /// The far end announced a frame of this size, over the maximum: foreign, or out of sync.
+    /// The peer announced a frame of this size, above the maximum: the peer is foreign or out of
+    /// sync.
     TooLong(usize),
 }
 
 impl fmt::Display for ConnectionLost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ended => f.write_str("the far end closed it"),
+            Self::Ended => f.write_str("the peer closed it"),
             Self::Error(errno) => f.write_str(&sentence(*errno)),
-            Self::TooLong(length) => write!(
-                f,
-                "it brought no frames of RFC 4571: {length} bytes were announced as the length of one"
-            ),
+            Self::TooLong(length) => write!(f, "invalid frame length {length} (RFC 4571)"),
         }
     }
 }
@@ -57,8 +55,8 @@ pub(super) struct Connection {
     lost: AtomicU64,
 }
 
-/// A sending link that flushed within this time also sends the reports, so that two threads do not
-/// contend.
+/// Time after a flush during which the sending link also sends the reports, so that two threads do
+/// not contend.
 const FLUSHES: Span = Span::from_millis(100);
 
 impl Connection {
@@ -71,7 +69,7 @@ impl Connection {
         let socket = Socket::adopt(stream.into())?;
         let tcp = libc::IPPROTO_TCP;
         socket.set(tcp, libc::TCP_NODELAY, 1)?;
-        // The kernel queues no more than this: further packets wait here, where they can be
+        // The kernel queues no more than this. Further packets wait here, where they can be
         // dropped.
         socket.set(tcp, libc::TCP_NOTSENT_LOWAT, i32::try_from(frame_bytes).unwrap_or(i32::MAX))?;
         socket.set(tcp, libc::TCP_USER_TIMEOUT, millis(GIVEN_UP))?;
@@ -80,7 +78,7 @@ impl Connection {
         socket.set(tcp, libc::TCP_KEEPIDLE, seconds)?;
         socket.set(tcp, libc::TCP_KEEPINTVL, seconds / 2)?;
         socket.set(tcp, libc::TCP_KEEPCNT, ASKED)?;
-        // With few packets in flight: no exponential back-off.
+        // With few packets in flight, this disables exponential back-off.
         socket.set(tcp, libc::TCP_THIN_LINEAR_TIMEOUTS, 1)?;
         let class = i32::from(options.dscp) << 2;
         match peer.is_ipv4() {
@@ -163,7 +161,7 @@ fn millis(span: Span) -> i32 {
     i32::try_from(span.as_nanos() / 1_000_000).unwrap_or(i32::MAX)
 }
 
-/// Detects the loss of a connection; used on an ordinary thread.
+/// Detects the loss of a connection. For an ordinary thread.
 pub struct TcpWatch(pub(super) Arc<Connection>);
 
 impl TcpWatch {
@@ -175,13 +173,13 @@ impl TcpWatch {
         libc::pollfd { fd: self.0.socket.as_fd().as_raw_fd(), events: libc::POLLRDHUP, revents: 0 }
     }
 
-    /// The reason for the loss, if the connection is lost.
+    /// Returns the reason if the connection is lost.
     pub fn lost(&self) -> Option<ConnectionLost> {
         if let Some(lost) = self.0.lost() {
             return Some(lost);
         }
         let mut polled = [self.polled()];
-        // A reader would notice, but only after reading the remaining data.
+        // A reader would notice this, but only after it has read the remaining data.
         if !crate::socket::descriptor::poll(&mut polled, LocalTime::ZERO) {
             return None;
         }
@@ -189,12 +187,12 @@ impl TcpWatch {
         Some(if error == 0 { ConnectionLost::Ended } else { ConnectionLost::Error(error) })
     }
 
-    /// Time of the last data received.
+    /// Returns the time of the last data received.
     pub fn heard(&self) -> LocalTime {
         self.0.heard()
     }
 
-    /// Address of the far end.
+    /// Returns the address of the peer.
     pub fn peer(&self) -> SocketAddr {
         self.0.peer
     }

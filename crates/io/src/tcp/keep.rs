@@ -1,5 +1,5 @@
-//! Maintains a stream's connection on an ordinary thread: connects, or accepts one sender, again
-//! after each loss.
+//! Maintains a stream's connection on an ordinary thread: connects or accepts one sender, and
+//! repeats that after each loss.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -28,17 +28,17 @@ use crate::thread::{Scheduler, spawn};
 use crate::udp::pair::{MakeSeal, OpenedStream};
 use try_lock::TryLock;
 
-/// Timeouts for connecting: the first, while a user waits, and later ones.
+/// Timeout of the first connection attempt, while a user waits. Later attempts have [`ANSWER`].
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(1);
 const AGAIN: Span = Span::from_millis(250);
-/// A sender silent this long is replaced by another: its connection may be dead.
+/// Silence after which another sender replaces this one, whose connection may be dead.
 const SILENT: Span = Span::from_secs(1);
 const STACK_BYTES: usize = 256 << 10;
 
 /// Connects to `to` and sends a stream there, from the calling thread or a wire thread below
-/// `device`. Reconnects automatically; until then packets are dropped. `seal` creates the
-/// encryption of packets and reports, whose counters continue across connections.
+/// `device`. Reconnects automatically and drops packets meanwhile. `seal` creates the encryption of
+/// packets and reports, whose counters continue across connections.
 pub fn connect_stream(
     to: SocketAddr,
     options: &TcpOptions,
@@ -67,7 +67,7 @@ pub fn connect_stream(
 }
 
 /// Accepts one sender at a time at `at`, and receives on the calling thread or a wire thread below
-/// `device`. Others are rejected, unless nothing authentic was received for a second.
+/// `device`. Other senders are rejected, unless nothing authentic was received for a second.
 pub fn listen_stream(
     at: SocketAddr,
     options: &TcpOptions,
@@ -77,7 +77,7 @@ pub fn listen_stream(
     let seals = StreamSeals::of_receiver(seal);
     let listener = listen(at).map_err(|error| not_listening(at, &error))?;
     let port = listener.local_addr().map_or(at.port(), |local| local.port());
-    // All senders have one name, even when reconnecting from another port.
+    // All senders have one name, even if they reconnect from another port.
     let named = Endpoint::Connection(port.into());
     let Muxed { receiving, controls: [_, control], switch, .. } =
         muxed(options.datagram_bytes, named)?;
@@ -97,13 +97,13 @@ pub fn listen_stream(
 }
 
 fn wire(device: Scheduler, options: &TcpOptions) -> WireOptions {
-    // 250 ms, like the room of a UDP socket.
+    // The room is 250 ms, as for a UDP socket.
     WireOptions::below(device, (options.packets_per_second as usize / 4).max(4 * options.batch))
 }
 
-/// Connects, waiting up to `patience`.
-pub fn connect(to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
-    TcpStream::connect_timeout(&to, patience)
+/// Connects; waits up to `timeout`.
+pub fn connect(to: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+    TcpStream::connect_timeout(&to, timeout)
 }
 
 fn listen(at: SocketAddr) -> io::Result<TcpListener> {
@@ -118,10 +118,7 @@ fn not_connected(to: SocketAddr, error: &io::Error) -> OpenError {
             "start the receiver first (`taut recv --from rtp+tcp://:{}`), or check HOST and PORT",
             to.port()
         ),
-        io::ErrorKind::TimedOut => {
-            "check HOST and PORT, and what lies between: a firewall may drop what it does not know"
-                .into()
-        }
+        io::ErrorKind::TimedOut => "check HOST, PORT and the firewalls in between".into(),
         _ => format!("`ip route get {}` shows how this host would reach it", to.ip()),
     };
     OpenError::new(format!("connecting to {to} by TCP"), error, mend)
@@ -147,7 +144,7 @@ impl ConnectionKeeper {
     fn start(keep: impl FnOnce(&Halt) + Send + 'static) -> Result<Self, OpenError> {
         let cannot = |error: io::Error| {
             let mend = "raise the limits of processes and open files (ulimit -u, ulimit -n)";
-            OpenError::new("starting the thread that keeps a connection".to_owned(), &error, mend)
+            OpenError::new("starting the connection thread".to_owned(), &error, mend)
         };
         let stop = Halt::new().map_err(cannot)?;
         let its = stop.clone();
@@ -167,7 +164,7 @@ impl Drop for ConnectionKeeper {
     fn drop(&mut self) {
         self.stop.request();
         if let Some(thread) = self.thread.take() {
-            // A panic is a bug that has printed its own message.
+            // A panic is a bug, and has printed its own message.
             let _ = thread.join();
         }
     }
@@ -216,7 +213,7 @@ fn keep_listening(
         polled.extend(held.as_ref().map(TcpWatch::polled));
         wait(stop, &polled, LocalTime::NEVER);
         let Ok((stream, _)) = listener.accept() else { continue };
-        // The first may have ended meanwhile.
+        // The first sender may have ended meanwhile.
         if held.as_ref().is_some_and(|held| held.lost().is_none() && now() - held.heard() < SILENT)
         {
             continue;
@@ -249,7 +246,7 @@ impl Control for KeptControl {
 
     fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         if let Some(receiving) = &mut self.receiving {
-            // Discards packets sent here by mistake.
+            // This discards packets sent here by mistake.
             receiving.receive(&mut |_| ());
         }
         self.control.receive(deliver);
@@ -257,7 +254,7 @@ impl Control for KeptControl {
 }
 
 /// A seal lent to one connection after another. Its halves switch transports on the thread that
-/// uses them, so two never need it at once; the second would get nothing.
+/// uses them, so two never need it at once; the second would get none.
 #[derive(Clone)]
 struct LentSeal {
     seal: Arc<TryLock<Box<dyn Seal>>>,
@@ -280,7 +277,7 @@ impl Seal for LentSeal {
         self.room
     }
 
-    /// While another user has the seal nothing is sent, rather than in clear.
+    /// While another user has the seal, nothing is sent, rather than in clear.
     fn seal(&mut self, bytes: &mut [u8], len: usize) -> usize {
         self.seal.try_lock().map(|mut seal| seal.seal(bytes, len)).unwrap_or(0)
     }

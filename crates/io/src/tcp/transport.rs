@@ -11,7 +11,7 @@ use tautline_proto::call::window::{WindowGrowth, WindowStep};
 use tautline_proto::endpoint::{Arrival, Endpoint};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::wire::framed::{FrameReader, LENGTH_BYTES, MOST_FRAMED};
+use tautline_proto::wire::framed::{FrameReader, LENGTH_BYTES, MAX_FRAMED};
 
 use super::connection::{Connection, ConnectionLost, TcpWatch};
 use super::outflow::QueuedReport;
@@ -43,7 +43,7 @@ impl MuxedTransport {
     ) -> Result<(Self, TcpWatch), OpenError> {
         let Seals { sending, receiving, reports } = seals;
         let datagram_bytes = options.datagram_bytes;
-        let sealed = |seal: Option<&dyn Seal>| (datagram_bytes + room(seal)).min(MOST_FRAMED);
+        let sealed = |seal: Option<&dyn Seal>| (datagram_bytes + room(seal)).min(MAX_FRAMED);
         let frame_bytes = LENGTH_BYTES + sealed(sending.as_deref());
         let peer = stream.peer_addr().map_err(|error| unusable(&error))?;
         let (connection, [one, other]) = Connection::new(stream, peer, options, frame_bytes)
@@ -52,7 +52,7 @@ impl MuxedTransport {
         let sender = TcpSender {
             batch: Batch::new(options.batch.max(2), datagram_bytes, room(sending.as_deref())),
             waiting: WaitingFrames::new(options.waiting(), frame_bytes),
-            most_wait: options.most_wait,
+            max_wait: options.max_wait,
             growth: options.grows_window.then(WindowGrowth::default),
             packets: 0,
             seal: sending,
@@ -85,11 +85,11 @@ impl MuxedTransport {
 }
 
 /// Frames packets. Packets that the connection does not accept wait here, and the oldest are
-/// dropped after a time, so that the delay never grows. A frame once begun is completed.
+/// dropped after a time, so that the delay never grows. A frame that was begun is completed.
 struct TcpSender {
     batch: Batch,
     waiting: WaitingFrames,
-    most_wait: Span,
+    max_wait: Span,
     growth: Option<WindowGrowth>,
     packets: u64,
     seal: Option<Box<dyn Seal>>,
@@ -114,7 +114,7 @@ impl TcpSender {
         self.batch.clear();
     }
 
-    /// Sends null packets instead of waiting ones until the window is wide enough; returns whether
+    /// Sends null packets instead of waiting ones until the window is wide enough. Returns whether
     /// it is.
     fn grow(&mut self, now: LocalTime) -> Result<bool, i32> {
         let Some(growth) = &mut self.growth else { return Ok(true) };
@@ -133,7 +133,7 @@ impl TcpSender {
 }
 
 impl Drop for TcpSender {
-    /// Completes a frame once begun and sends reports; drops waiting packets.
+    /// Completes a frame that was begun and sends reports. Drops waiting packets.
     fn drop(&mut self) {
         self.connection.unsent.store(true, Ordering::Relaxed);
         let Connection { socket, outflow, .. } = &*self.connection;
@@ -170,7 +170,7 @@ impl Link for TcpSender {
             self.counters.let_go += self.waiting.clear();
             return;
         }
-        self.counters.overdue += self.waiting.drop_before(now - self.most_wait);
+        self.counters.overdue += self.waiting.drop_before(now - self.max_wait);
         let grown = self.grow(now);
         let Self { connection, waiting, counters, .. } = self;
         let Connection { socket, outflow, .. } = &**connection;
@@ -189,7 +189,7 @@ impl Link for TcpSender {
                 counters.let_go += waiting.clear();
                 connection.lose(ConnectionLost::Error(errno));
             }
-            // A report is being sent: packets follow with the next flush.
+            // A report is being sent; packets follow with the next flush.
             None => {}
         }
     }
@@ -217,7 +217,7 @@ impl Half for TcpSender {
     }
 }
 
-/// Parses frames. Arrival time is the time of reading: kernel timestamps are per segment, and a
+/// Parses frames. The arrival time is the time of reading. Kernel timestamps are per segment, and a
 /// segment that waited for an earlier, lost one has a timestamp from before it could be read.
 struct TcpReceiver {
     reader: FrameReader,
@@ -273,7 +273,7 @@ impl TcpReceiver {
                 None => &*frame,
                 Some(seal) => {
                     let Some(opened) = seal.open(frame) else {
-                        self.counters.unopened += 1;
+                        self.counters.auth_failed += 1;
                         continue;
                     };
                     opened
@@ -341,7 +341,7 @@ impl Half for TcpReceiver {
     }
 }
 
-/// Reports on the same connection: sent when the sending link flushes, or else here.
+/// Reports on the same connection. They are sent when the sending link flushes, otherwise here.
 struct TcpReports {
     reports: Producer<QueuedReport>,
     connection: Arc<Connection>,

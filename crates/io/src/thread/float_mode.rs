@@ -1,5 +1,4 @@
-//! How the processor handles *denormals*: offloaded code must compute like its host, or the bits
-//! differ.
+//! Denormal handling of the processor. Offloaded code must compute exactly like its host.
 
 use core::marker::PhantomData;
 
@@ -16,7 +15,7 @@ impl FloatMode {
     /// Denormals per IEEE 754: the default of new threads.
     pub const EXACT: Self = Self { flush_to_zero: false, denormals_are_zero: false };
 
-    /// Mode of the current thread; `None` on unknown processors.
+    /// Returns the mode of the current thread; `None` on unknown processors.
     pub fn current() -> Option<Self> {
         register::read().map(register::decode)
     }

@@ -39,8 +39,8 @@ impl EventDescriptor {
     }
 }
 
-/// A permanent stop request for a thread; clones share it. Its descriptor is readable once
-/// requested.
+/// A permanent stop request for a thread; clones share it. Its descriptor is readable after the
+/// request.
 #[derive(Debug, Clone)]
 pub struct Halt(Arc<(AtomicBool, EventDescriptor)>);
 
@@ -56,7 +56,7 @@ impl Halt {
         self.0.1.wake();
     }
 
-    /// Whether the stop was requested.
+    /// Returns whether the stop was requested.
     pub fn is_requested(&self) -> bool {
         self.0.0.load(Ordering::Acquire)
     }

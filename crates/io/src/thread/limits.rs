@@ -9,7 +9,8 @@ use tautline_proto::time::Span;
 
 use crate::clock::nanos_of;
 
-/// A resource limit (getrlimit(2)): the current value, and the maximum that the process may set.
+/// A resource limit (getrlimit(2)): the current value, and the maximum to which the process may
+/// raise it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
     /// Current (soft) limit; `None` if unlimited.
@@ -48,8 +49,8 @@ fn limit(resource: libc::__rlimit_resource_t) -> Limit {
     Limit { now: value(limit.rlim_cur), most: value(limit.rlim_max) }
 }
 
-/// Whether this user may read and write a file. Does not open it, as opening a sound card can
-/// block.
+/// Returns whether this user may read and write a file. Does not open it, because opening a sound
+/// card can block.
 pub fn may_use(path: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
     // SAFETY: a zero-terminated string that outlives the call.
@@ -59,7 +60,7 @@ pub fn may_use(path: &Path) -> bool {
     answer == 0
 }
 
-/// Maximum delay that the kernel adds to the current thread's timers to batch them
+/// Returns the maximum delay that the kernel adds to the current thread's timers to batch them
 /// (`PR_GET_TIMERSLACK`).
 pub fn timer_slack() -> Span {
     // SAFETY: no pointers.
@@ -67,7 +68,8 @@ pub fn timer_slack() -> Span {
     Span::from_nanos(nanos.into())
 }
 
-/// Resolution of `CLOCK_MONOTONIC` timers: 1 ns if high-resolution, else a kernel tick.
+/// Returns the resolution of `CLOCK_MONOTONIC` timers: 1 ns if high-resolution, otherwise a kernel
+/// tick.
 pub fn timer_resolution() -> Span {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
     // SAFETY: `time` is a writable timespec, and all zeros are valid if the call does not fill it.
@@ -116,7 +118,7 @@ mod tests {
     #[test]
     fn timers_have_a_resolution() {
         let resolution = timer_resolution();
-        // From a nanosecond to the longest kernel tick, HZ=100.
+        // The range is a nanosecond to the longest kernel tick, HZ=100.
         assert!((1..=10_000_000).contains(&resolution.as_nanos()), "{resolution}");
     }
 }

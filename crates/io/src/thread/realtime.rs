@@ -1,5 +1,5 @@
-//! Marks real-time code for the real-time sanitizer. Both guards are free unless built with
-//! `RUSTFLAGS="-Zsanitizer=realtime --cfg tautline_rtsan"`; then an allocation, a lock or a
+//! Marks real-time code for the real-time sanitizer. Both guards cost nothing unless built with
+//! `RUSTFLAGS="-Zsanitizer=realtime --cfg tautline_rtsan"`. Then an allocation, a lock or a
 //! blocking system call inside a [`Scope`] aborts the program with a stack trace.
 
 use core::marker::PhantomData;
@@ -52,8 +52,8 @@ pub fn permit(reason: &'static str) -> Permit {
 }
 
 impl Permit {
-    /// Runs tautline's own code, called back from a permitted call, under the sanitizer again. Only
-    /// valid within a single permit.
+    /// Runs tautline's own code under the sanitizer again, when a permitted call calls it back.
+    /// Only valid within a single permit.
     #[inline]
     pub fn lifted<T>(&self, ours: impl FnOnce() -> T) -> T {
         #[cfg(tautline_rtsan)]
@@ -65,7 +65,7 @@ impl Permit {
     }
 }
 
-/// Calls foreign code that counts as blocking, for the given `reason`.
+/// Calls foreign code that the sanitizer treats as blocking, for the given `reason`.
 #[inline]
 pub fn permitted<T>(reason: &'static str, foreign: impl FnOnce() -> T) -> T {
     let _permit = permit(reason);

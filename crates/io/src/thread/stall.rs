@@ -1,6 +1,6 @@
-//! Distinguishes a frozen host from a late program: a high-priority thread on each watched core
-//! records late wake-ups. Stalls of all cores at once are the host's, unless this program was
-//! stopped (SIGSTOP, Ctrl-Z).
+//! Stall monitor: distinguishes a frozen host from a late program. A high-priority thread on each
+//! watched core records late wake-ups. If all cores stall at once, the host caused it, unless this
+//! program was stopped (SIGSTOP, Ctrl-Z).
 
 use core::fmt;
 use std::collections::VecDeque;
@@ -20,10 +20,10 @@ use crate::thread::{Granted, Scheduler, spawn};
 
 /// Minimum lateness of a wake-up to count as a stall.
 pub const LATE: Span = Span::from_millis(1);
-/// Wake-up interval per core without stalls: costs 0.3 % of a core for two cores together.
+/// Wake-up interval per core without stalls. Two cores together cost 0.3 % of a core.
 const COARSE: Span = Span::from_millis(10);
-/// Wake-up interval after a stall: in a 3 ms freeze, a wake-up due in its first 2 ms is at least
-/// [`LATE`].
+/// Wake-up interval after a stall. In a freeze of 3 ms, a wake-up due in the first 2 ms is late by
+/// at least [`LATE`].
 const CLOSE: Span = Span::from_millis(2);
 const CLOSE_FOR: Span = Span::from_secs(30);
 /// Wake-up interval when stalls themselves are measured.
@@ -49,7 +49,7 @@ impl Stall {
         (from < to).then_some(Self { from, to })
     }
 
-    /// Duration of the stall.
+    /// Returns the duration of the stall.
     pub fn length(&self) -> Span {
         self.to - self.from
     }
@@ -75,7 +75,7 @@ impl StallLog {
         }
     }
 
-    /// Records a stall of `core`, an index into the log; counts include forgotten stalls.
+    /// Records a stall of `core`, an index into the log. The counts include forgotten stalls.
     pub fn record(&mut self, core: usize, stall: Stall) {
         let mut pieces = vec![stall];
         for (other, stalls) in self.cores.iter().enumerate() {
@@ -96,7 +96,8 @@ impl StallLog {
         self.common.iter().copied()
     }
 
-    /// Stalls of one core, at least [`LATE`], that are mostly not common to all; core by core.
+    /// Returns the stalls of one core, core by core, that last at least [`LATE`] and are mostly not
+    /// common to all cores.
     pub fn seen_by_one(&self) -> impl Iterator<Item = Stall> + '_ {
         let alone = move |stall: &Stall| {
             let common = self.common.iter().filter_map(|all| all.common(stall));
@@ -106,23 +107,23 @@ impl StallLog {
         self.cores.iter().flatten().copied().filter(alone)
     }
 
-    /// Whether all cores stalled at once at any time between `from` and `to`.
+    /// Returns whether all cores stalled at once at any time between `from` and `to`.
     pub fn overlaps(&self, from: LocalTime, to: LocalTime) -> bool {
         self.common.iter().rev().any(|stall| stall.from <= to && from <= stall.to)
     }
 
-    /// Number of stalls per core.
+    /// Returns the number of stalls per core.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
-    /// Number of stalls common to all cores.
+    /// Returns the number of stalls common to all cores.
     pub const fn total(&self) -> u64 {
         self.common_count
     }
 }
 
-/// Intersections of `pieces` with `stalls`; the latter do not overlap, as they are one core's.
+/// Intersections of `pieces` with `stalls`. The latter do not overlap, because they are one core's.
 fn meet(pieces: &[Stall], stalls: &VecDeque<Stall>) -> Vec<Stall> {
     let common = |piece: &Stall| {
         let piece = *piece;
@@ -156,9 +157,9 @@ struct StallWatch {
 }
 
 impl StallMonitor {
-    /// Starts the monitor: detects all freezes of 11 ms, one in five of 3 ms, and all of 3 ms for
-    /// 30 s after any freeze. Two cores represent all; each is sampled 100 times per second, or 500
-    /// times after a stall.
+    /// Starts the monitor. It detects all freezes of 11 ms and one in five of 3 ms; for 30 s after
+    /// a freeze, it detects all of 3 ms. Two cores represent all. Each is sampled 100 times per
+    /// second, or 500 times after a stall.
     ///
     /// Its threads run at `fifo:99`, or as high as a limit permits. Without the privilege they run
     /// at normal priority, and a busy program looks like a stalled host ([`StallMonitor::trust`]).
@@ -166,7 +167,7 @@ impl StallMonitor {
         Self::watching(&enough(usable_cores()), Pace { calm: COARSE, alarmed: CLOSE })
     }
 
-    /// Starts a denser monitor: detects all freezes of 2 ms on every core, at twice the cost per
+    /// Starts a denser monitor. It detects all freezes of 2 ms on every core, at twice the cost per
     /// core.
     pub fn start_dense() -> Self {
         Self::watching(&usable_cores(), Pace { calm: DENSE, alarmed: DENSE })
@@ -182,15 +183,15 @@ impl StallMonitor {
         Self { log, watches, stop, went_on, stopped: None }
     }
 
-    /// A disabled monitor: no threads, no stalls.
+    /// Creates a disabled monitor: no threads, no stalls.
     pub fn idle() -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (log, watches) = (StallLog::new(0), Vec::new());
         Self { log, watches, stop, went_on: WentOn::deaf(), stopped: None }
     }
 
-    /// Reads the threads' records; best called on the main thread, which is the first to learn that
-    /// a stopped program continues.
+    /// Reads the threads' records. Call it on the main thread, which is the first to run when a
+    /// stopped program continues.
     pub fn poll(&mut self) {
         for (core, watch) in self.watches.iter_mut().enumerate() {
             while let Ok(stall) = watch.stalls.pop() {
@@ -205,7 +206,7 @@ impl StallMonitor {
         }
     }
 
-    /// When this program was stopped, if it was since the last call.
+    /// Returns when this program was stopped, if it was stopped since the last call.
     pub fn take_stopped(&mut self) -> Option<Stall> {
         let (stall, told) = self.stopped.as_mut()?;
         (!core::mem::replace(told, true)).then_some(*stall)
@@ -216,17 +217,19 @@ impl StallMonitor {
         self.log.seen_by_all()
     }
 
-    /// Whether all cores stalled at once at any time between `from` and `to`, as of the last poll.
+    /// Returns whether all cores stalled at once at any time between `from` and `to`, as of the
+    /// last poll.
     pub fn overlaps(&self, from: LocalTime, to: LocalTime) -> bool {
         self.log.overlaps(from, to)
     }
 
-    /// All recorded stalls.
+    /// Returns all recorded stalls.
     pub const fn log(&self) -> &StallLog {
         &self.log
     }
 
-    /// Whether stalls are certainly the host's. Its `Display` is the sentence for the report.
+    /// Returns whether stalls are certainly the host's. Its `Display` is the sentence for the
+    /// report.
     pub fn trust(&self) -> Trust {
         Trust { refused: self.watches.iter().map(|w| w.granted).find(|g| !g.is_granted()) }
     }
@@ -252,10 +255,12 @@ pub struct Trust {
 impl fmt::Display for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.refused {
-            None => f.write_str("stalls are the host's: the witness runs above everything else"),
+            None => {
+                f.write_str("stalls are caused by the host: the stall monitor has the highest priority")
+            }
             Some(granted) => write!(
                 f,
-                "stalls may be other programs': the witness runs without priority ({granted})"
+                "stalls may be caused by other programs: the stall monitor runs without priority ({granted})"
             ),
         }
     }
@@ -284,7 +289,7 @@ fn watch(
     let (mut noted, stalls) = RingBuffer::new(RING);
     let (stop, alarm) = (Arc::clone(stop), Arc::clone(alarm));
     let (thread, granted) = spawn(&format!("taut-stall-{core}"), scheduler, 0, move || {
-        // If refused, it still sees stalls of the core it runs on.
+        // If pinning is refused, the thread still detects stalls of the core that it runs on.
         let _ = pin_to(core);
         look(&stop, pace, &alarm, &mut noted);
     })?;
@@ -296,7 +301,7 @@ fn look(stop: &AtomicBool, pace: Pace, alarm: &Alarm, noted: &mut Producer<Stall
     while !stop.load(Ordering::Acquire) {
         sleep_until(heartbeat.due);
         if let Some(stall) = heartbeat.beat(now(), alarm) {
-            // A full ring means that nothing reads it.
+            // A full ring means that the reader has stopped.
             let _ = noted.push(stall);
         }
     }
@@ -360,9 +365,9 @@ pub struct WentOn {
 }
 
 impl WentOn {
-    /// How much earlier than the signal handler the cores' threads may run. The handler runs on a
-    /// thread without priority, when everything that waited for the program wants a core; 50 ms
-    /// were exceeded on a busy machine.
+    /// Maximum time by which the cores' threads run before the signal handler. The handler runs on
+    /// a thread without priority, while every thread of the continued program needs a core. On a
+    /// busy machine 50 ms were exceeded.
     const AFTER: Span = Span::from_secs(1);
 
     /// Registers the signal handler, if the system permits.
@@ -379,7 +384,7 @@ impl WentOn {
         Self { at: Arc::new(AtomicI64::new(NEVER)), handler: None }
     }
 
-    /// Whether the program itself was stopped during this stall.
+    /// Returns whether the program itself was stopped during this stall.
     pub fn ended(&self, stall: &Stall) -> bool {
         match self.at.load(Ordering::Acquire) {
             NEVER => false,
@@ -499,8 +504,8 @@ mod tests {
         assert_eq!(enough(vec![3]), [3]);
     }
 
-    /// Log and number of wake-ups of two cores with these phases, for freezes of both within a
-    /// second.
+    /// Returns the log and number of wake-ups of two cores with these phases, for freezes of both
+    /// within a second.
     fn seen(freezes: &[Stall], phases: [Span; 2]) -> (StallLog, u32) {
         let (mut log, mut wakes) = (StallLog::new(2), 0);
         let pace = Pace { calm: COARSE, alarmed: CLOSE };
@@ -523,7 +528,8 @@ mod tests {
         Stall { from, to: from + Span::from_millis(millis) }
     }
 
-    /// Freeze starts spread over the longest wake-up interval, with phases of the two cores.
+    /// Returns freeze starts over the longest wake-up interval, each with phases of the two
+    /// cores.
     fn beginnings() -> impl Iterator<Item = (LocalTime, [Span; 2])> {
         let phases = |step| [Span::ZERO, Span::from_micros(7 * step)];
         (0..200).map(move |step| (at(500) + Span::from_micros(50 * step), phases(step)))
@@ -559,7 +565,8 @@ mod tests {
     fn before_a_stall_some_short_freezes_are_seen() {
         let found: u64 =
             beginnings().map(|(from, _)| seen(&[freeze(from, 3)], [Span::ZERO; 2]).0.total()).sum();
-        // The last of 3 ms is not a stall yet, of 10 ms.
+        // A wake-up in the last of the 3 ms is not late enough to be a stall. Wake-ups are 10 ms
+        // apart, so two freezes in ten are detected.
         assert!((38..=42).contains(&found), "{found} of 200");
     }
 

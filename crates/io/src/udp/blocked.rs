@@ -19,12 +19,12 @@ pub struct BlockedUdp {
 }
 
 impl BlockedUdp {
-    /// Opens the socket; each [`Self::receive`] waits up to `patience`.
-    pub fn open(options: &UdpOptions, patience: Span) -> Result<Self, OpenError> {
+    /// Opens the socket. Each [`Self::receive`] waits up to `timeout`.
+    pub fn open(options: &UdpOptions, timeout: Span) -> Result<Self, OpenError> {
         let socket = open(options)?;
-        socket.block(patience).map_err(|error| {
+        socket.block(timeout).map_err(|error| {
             let tried = format!("setting up the UDP socket for {}", options.bind);
-            OpenError::new(tried, &error, "this is a fault of tautline: please report it")
+            OpenError::new(tried, &error, "this is a bug in tautline: please report it")
         })?;
         Ok(Self {
             local: socket.local().unwrap_or(options.bind),
@@ -34,12 +34,12 @@ impl BlockedUdp {
         })
     }
 
-    /// Address that the socket is bound to.
+    /// Returns the address that the socket is bound to.
     pub const fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// Waits for datagrams and delivers those of one call; returns `false` on timeout. Other errors
+    /// Waits for datagrams and delivers those of one call. Returns `false` on timeout. Other errors
     /// are counted and returned.
     pub fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) -> io::Result<bool> {
         match self.incoming.receive_blocked(&self.socket, &mut self.counters, deliver) {
@@ -52,7 +52,7 @@ impl BlockedUdp {
         }
     }
 
-    /// Counters since the socket was opened.
+    /// Returns the counters since the socket was opened.
     pub const fn counters(&self) -> LinkCounters {
         self.counters
     }
@@ -67,12 +67,12 @@ mod tests {
 
     #[test]
     fn a_datagram_ends_the_wait_and_nothing_ends_it_when_patience_does() {
-        let patience = Span::from_millis(20);
+        let timeout = Span::from_millis(20);
         let here = UdpOptions::receiver(([127, 0, 0, 1], 0).into());
-        let mut blocked = BlockedUdp::open(&here, patience).unwrap();
+        let mut blocked = BlockedUdp::open(&here, timeout).unwrap();
         let begun = now();
         assert!(!blocked.receive(&mut |_| panic!("nothing was sent")).unwrap());
-        assert!(now() - begun >= patience);
+        assert!(now() - begun >= timeout);
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         for datagram in [&b"one"[..], b"two", b"three"] {
             sender.send_to(datagram, blocked.local()).unwrap();

@@ -31,8 +31,8 @@ impl ControlSocket {
         Self::open_sealed(options, None)
     }
 
-    /// Opens a socket, with encryption of every datagram if `seal` is given. Datagrams that cannot
-    /// be opened are counted ([`LinkCounters::unopened`]).
+    /// Opens a socket, with encryption of every datagram if `seal` is given. Datagrams that fail to
+    /// decrypt are counted ([`LinkCounters::auth_failed`]).
     pub fn open_sealed(
         options: &UdpOptions,
         seal: Option<Box<dyn Seal>>,
@@ -53,13 +53,13 @@ impl ControlSocket {
         })
     }
 
-    /// Address that the socket is bound to.
+    /// Returns the address that the socket is bound to.
     pub const fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// Sends one datagram, encrypted once; to a group, via every network that the socket was opened
-    /// for. Errors are counted and returned.
+    /// Sends one datagram, encrypted once. To a group, it is sent via every network that the socket
+    /// was opened for. Errors are counted and returned.
     pub fn send_to(&mut self, datagram: &[u8], to: impl Into<Endpoint>) -> io::Result<()> {
         let Some(seal) = &mut self.seal else { return self.send_as_it_is(datagram, to.into()) };
         let mut sealed = std::mem::take(&mut self.sealed);
@@ -108,7 +108,7 @@ impl ControlSocket {
         }
     }
 
-    /// Counters since the socket was opened.
+    /// Returns the counters since the socket was opened.
     pub const fn counters(&self) -> LinkCounters {
         self.counters
     }

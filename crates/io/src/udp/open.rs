@@ -17,7 +17,7 @@ use crate::socket::launch::LaunchOptions;
 use crate::socket::timestamp;
 use crate::thread::limits::{Limit, ResourceLimits};
 
-/// Start of an [`OpenError`]'s fix if another socket has the UDP port: the caller may choose
+/// Start of an [`OpenError`]'s fix if another socket has the UDP port. The caller may choose
 /// another port.
 pub const PORT_HELD: &str = "another program holds UDP port";
 
@@ -27,7 +27,8 @@ pub enum FragmentPolicy {
     /// As several IP fragments, all of which must arrive.
     #[default]
     Allow,
-    /// Not at all: the kernel refuses them (`EMSGSIZE`, a send error) and sets "don't fragment".
+    /// Not at all: the kernel sets "don't fragment" and refuses longer datagrams (`EMSGSIZE`, a
+    /// send error).
     Never,
 }
 
@@ -35,40 +36,41 @@ pub enum FragmentPolicy {
 pub const DSCP_MEDIA: u8 = 34;
 
 /// `TC_PRIO_INTERACTIVE` (linux/pkt_sched.h): the first band of `pfifo_fast`, and the highest
-/// without privileges. The kernel itself would map DSCP 34 to bulk traffic (RFC 1349), which is
-/// sent last.
+/// without privileges. By default the kernel maps DSCP 34 to bulk traffic (RFC 1349), which it
+/// sends last.
 const PRIORITY: u8 = 6;
 
-/// Maximum RTCP compound packet: the payload of an Ethernet frame.
+/// Maximum size in bytes of an RTCP compound packet: the payload of an Ethernet frame.
 const CONTROL_BYTES: usize = 1472;
 
 /// Options of a UDP link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdpOptions {
-    /// Local address and UDP port (0: any free port). If unspecified with [`Self::join`], the
-    /// socket binds to the group, so that nothing else is received. A receiver at `[::]` receives
+    /// Local address and UDP port (0: any free port). If it is unspecified and [`Self::join`] is
+    /// set, the socket binds to the group and receives nothing else. A receiver at `[::]` receives
     /// IPv4 too.
     pub bind: SocketAddr,
     /// Destinations of every packet: unicast addresses and groups, of the same family as `bind`.
     pub destinations: Vec<SocketAddr>,
-    /// Room for this many destinations if they change while sending; at least the number given.
-    pub most_destinations: usize,
-    /// Interface name or address. A unicast socket uses only this interface; a multicast one joins
-    /// and sends there.
+    /// Maximum number of destinations if they change while sending; at least the number given.
+    pub max_destinations: usize,
+    /// Interface name or address. A unicast socket uses only this interface; a multicast socket
+    /// joins and sends there.
     pub interface: Option<String>,
     /// Further interfaces for joining a group and sending its reports. A unicast socket with any of
     /// these receives on all interfaces.
     pub also_heard_at: Vec<String>,
-    /// Options of a second network, on which everything is sent too.
+    /// Options of a second network, to which every packet is sent too.
     pub also: Option<Box<UdpOptions>>,
-    /// Multicast TTL: routers that a datagram may pass, plus one; 1 stays on the local network.
+    /// Multicast TTL: the number of routers that a datagram may pass, plus one. With 1 it stays on
+    /// the local network.
     pub ttl: u8,
     /// Whether sent multicast is also received on this host.
     pub loopback: bool,
     /// Group to join.
     pub join: Option<IpAddr>,
-    /// Accepted sources; empty for all. With `join`, a source-specific join (RFC 4607); other
-    /// datagrams count as foreign.
+    /// Accepted sources; empty for all. With `join` it is a source-specific join (RFC 4607).
+    /// Datagrams from other sources are counted and dropped.
     pub sources: Vec<IpAddr>,
     /// DSCP of everything sent, 0 to 63.
     pub dscp: u8,
@@ -82,7 +84,7 @@ pub struct UdpOptions {
     pub batch: usize,
     /// Whether to send datagrams longer than the path MTU.
     pub fragment: FragmentPolicy,
-    /// Every Nth packet is sampled for its transmit timestamp; 0 for none.
+    /// Interval in packets between sampled transmit timestamps; 0 for none.
     pub transmit_stamp_every: u32,
     /// Launch times for the kernel, if used.
     pub launch: Option<LaunchOptions>,
@@ -93,20 +95,20 @@ pub struct UdpOptions {
     pub succeeds: bool,
 }
 
-/// Allows a successor to bind this UDP socket's address. The successor receives new packets, and
-/// this socket keeps older ones: none is lost. An error if `socket` is not a socket.
+/// Allows a successor to bind the address of this UDP socket. New packets go to the successor,
+/// older ones stay in this socket, and none is lost. Returns an error if `socket` is not a socket.
 pub fn yield_address(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, &[1 as libc::c_int])
 }
 
 impl UdpOptions {
-    /// Options to send to `destinations` from a free UDP port.
+    /// Returns the options to send to `destinations` from a free UDP port.
     pub fn sender(destinations: Vec<SocketAddr>) -> Self {
         let six = destinations.first().is_some_and(SocketAddr::is_ipv6);
         Self { bind: SocketAddr::new(any(six), 0), destinations, ..Self::default() }
     }
 
-    /// Options to receive at `address`, joining it if it is a group.
+    /// Returns the options to receive at `address`, joining it if it is a group.
     pub fn receiver(address: SocketAddr) -> Self {
         let join = address.ip().is_multicast().then_some(address.ip());
         Self { bind: address, join, ..Self::default() }
@@ -122,11 +124,11 @@ impl UdpOptions {
         options.datagram_bytes = CONTROL_BYTES;
         options.packets_per_second = 100;
         options.transmit_stamp_every = 0;
-        // With class A priority, an ETF would drop packets without a launch time.
+        // With class A priority, an ETF drops packets without a launch time.
         (options.launch, options.priority) = (None, Self::default().priority);
         match options.also.take().and_then(|also| also.interface) {
             Some(other) if self.sends_to_groups() => options.also_heard_at.push(other),
-            // Each network is reached by its own route.
+            // Each network has its own route.
             Some(_) => options.interface = None,
             None => {}
         }
@@ -147,7 +149,8 @@ impl UdpOptions {
         Outbound { destinations, networks, datagram_bytes: self.datagram_bytes, ringed }
     }
 
-    /// Maximum number of packets that wait at a wire thread: 250 ms, at least 64 and two batches.
+    /// Returns the maximum number of packets that wait at a wire thread: 250 ms, at least 64 and
+    /// two batches.
     pub fn ring_packets(&self) -> usize {
         buffered_packets(self.packets_per_second, self.batch)
     }
@@ -165,7 +168,7 @@ impl UdpOptions {
     }
 
     pub(crate) fn sends(&self) -> bool {
-        !self.destinations.is_empty() || self.most_destinations > 0
+        !self.destinations.is_empty() || self.max_destinations > 0
     }
 
     fn is_dual(&self) -> bool {
@@ -177,19 +180,20 @@ impl UdpOptions {
         self.destinations.iter().any(|to| to.ip().is_multicast())
     }
 
-    /// Requested size in bytes of each socket buffer: 250 ms of the stream.
+    /// Returns the requested size in bytes of each socket buffer: 250 ms of the stream.
     pub fn buffer_bytes(&self) -> usize {
         buffer_bytes(self.datagram_bytes, self.ring_packets())
     }
 }
 
 impl Default for UdpOptions {
-    /// A free IPv4 UDP port, datagrams of up to an Ethernet frame, and 1000 per second.
+    /// Returns options for a free IPv4 UDP port, datagrams of up to an Ethernet frame, and 1000 per
+    /// second.
     fn default() -> Self {
         Self {
             bind: SocketAddr::new(any(false), 0),
             destinations: Vec::new(),
-            most_destinations: 0,
+            max_destinations: 0,
             interface: None,
             also_heard_at: Vec::new(),
             also: None,
@@ -224,14 +228,14 @@ pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
     };
     dual.and_then(|()| configure(&socket, options, index)).map_err(|error| {
         let tried = format!("setting up the UDP socket for {}", options.bind);
-        OpenError::new(tried, &error, "check the interface, TTL and DSCP asked for")
+        OpenError::new(tried, &error, "check the interface, TTL and DSCP")
     })?;
     bind(&socket, options, index)?;
     if options.succeeds && !options.is_multicast() {
-        // No other program may share the address from here on.
+        // Prevents other programs from sharing the address.
         socket.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, 0).map_err(|error| {
-            let tried = format!("keeping UDP {} to this program", options.bind);
-            OpenError::new(tried, &error, "this is a fault of tautline: please report it")
+            let tried = format!("reserving UDP {} for this program", options.bind);
+            OpenError::new(tried, &error, "this is a bug in tautline: please report it")
         })?;
     }
     if let Some(group) = options.join {
@@ -252,8 +256,8 @@ pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
 /// Takes over a bound UDP socket, and applies `options` except for the address.
 pub(crate) fn adopt(descriptor: OwnedFd, options: &UdpOptions) -> Result<Socket, OpenError> {
     let cannot = |error: io::Error| {
-        let tried = "taking over a socket that was handed over".to_owned();
-        OpenError::new(tried, &error, "hand over a UDP socket that is bound")
+        let tried = "taking over a socket".to_owned();
+        OpenError::new(tried, &error, "pass a bound UDP socket")
     };
     let socket = Socket::adopt(descriptor).map_err(cannot)?;
     let bound = socket.local().map_err(cannot)?;
@@ -268,11 +272,11 @@ fn more_files(limit: Limit) -> String {
     match (limit.now, limit.most) {
         (Some(now), most) if most.is_none_or(|most| most > now) => {
             let wanted = most.unwrap_or(u64::MAX).min(now.saturating_mul(4));
-            format!("each stream opens two: `ulimit -n {wanted}` before it allows more than {now}")
+            format!("each stream opens two: run `ulimit -n {wanted}` first (the limit is {now})")
         }
         (Some(now), _) => format!(
-            "each stream opens two and this user may open {now}: a line `* - nofile {}` in \
-             /etc/security/limits.d allows more from the next login on",
+            "each stream opens two and the limit is {now}: add a line `* - nofile {}` to a file in \
+             /etc/security/limits.d and log in again",
             now.saturating_mul(4)
         ),
         (None, _) => "end other programs".into(),
@@ -314,7 +318,7 @@ fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::R
     let (class, loopback, hops) =
         (i32::from(options.dscp) << 2, i32::from(options.loopback), i32::from(options.ttl));
     let never = options.fragment == FragmentPolicy::Never;
-    // A receiver counts packets per network.
+    // A receiver counts packets per network, so it needs their interface.
     let told = i32::from(options.destinations.is_empty());
     if options.bind.is_ipv4() {
         socket.set(libc::IPPROTO_IP, libc::IP_PKTINFO, told)?;
@@ -335,7 +339,7 @@ fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::R
         }
     }
     if options.dscp > 0 || options.priority != PRIORITY {
-        // After setting the DSCP, from which the kernel derives a priority.
+        // This must follow the DSCP, from which the kernel derives a priority.
         socket.set(libc::SOL_SOCKET, libc::SO_PRIORITY, options.priority.into())?;
     }
     Ok(())
@@ -426,7 +430,8 @@ pub fn check_destinations(options: &UdpOptions) -> Result<(), OpenError> {
     all.try_for_each(|destination| check_route(*destination, options, index))
 }
 
-/// Connects a temporary socket, which makes the kernel look up the route and sends nothing.
+/// Checks the route by connecting a temporary socket. The kernel looks up the route and sends
+/// nothing.
 fn check_route(
     destination: SocketAddr,
     options: &UdpOptions,
@@ -454,14 +459,15 @@ fn connected(
     Ok(socket)
 }
 
-/// Source address of packets to `destination` with these options; `None` without a route.
+/// Returns the source address of packets to `destination` with these options; `None` without a
+/// route.
 pub fn source_address(destination: SocketAddr, options: &UdpOptions) -> Option<IpAddr> {
     let index = options.interface.as_deref().map(find_interface).transpose().ok()?;
     let socket = connected(destination, options, index).ok()?;
     socket.local().ok().map(|local| local.ip())
 }
 
-/// Index of the interface via which packets to `destination` leave with these options.
+/// Returns the index of the outgoing interface for packets to `destination` with these options.
 pub fn leaves_by(destination: SocketAddr, options: &UdpOptions) -> Option<u32> {
     let by = options.interface.as_deref().map(interface_index).transpose().ok()?;
     let scope = match destination {
@@ -471,13 +477,14 @@ pub fn leaves_by(destination: SocketAddr, options: &UdpOptions) -> Option<u32> {
     route::leaving(destination.ip(), by.or(scope)).ok()
 }
 
-/// Size of IP and UDP headers without options, in bytes: 20 or 40 (RFC 791, RFC 8200) + 8.
+/// Returns the size of IP and UDP headers without options, in bytes: 20 or 40 (RFC 791, RFC 8200) +
+/// 8.
 pub const fn header_bytes(destination: &SocketAddr) -> usize {
     if destination.is_ipv4() { 28 } else { 48 }
 }
 
-/// Known path MTU to `destination` in bytes, including headers ([`header_bytes`]); `None` without a
-/// route.
+/// Returns the known path MTU to `destination` in bytes, including headers ([`header_bytes`]);
+/// `None` without a route.
 pub fn path_mtu(destination: SocketAddr) -> Option<usize> {
     let socket = Socket::for_family_of(&destination).ok()?;
     socket.connect(destination).ok()?;

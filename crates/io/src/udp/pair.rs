@@ -27,18 +27,18 @@ pub struct OpenedStream {
 }
 
 impl OpenedStream {
-    /// Bound addresses of link and control channel; unspecified if they do not use IP.
+    /// Returns the bound addresses of link and control channel; unspecified if they do not use IP.
     pub fn addresses(&self) -> (SocketAddr, SocketAddr) {
         let none = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         self.local.unwrap_or((none, none))
     }
 }
 
-/// Creates the seals of a stream, for packets and for reports, again for each pair of sockets that
-/// is tried.
+/// Creates the seals of a stream, for packets and for reports. Called again for each pair of
+/// sockets that is tried.
 pub type MakeSeal<'a> = &'a dyn Fn() -> Box<dyn Seal>;
 
-/// Opens a stream's sockets like [`open_pair`], on the calling thread or a wire thread below
+/// Opens a stream's sockets like [`open_pair`], on the calling thread or on a wire thread below
 /// `device`.
 pub fn open_stream(
     options: &UdpOptions,
@@ -66,7 +66,7 @@ pub fn open_sealed_stream(
     Ok(OpenedStream { link, control: Some(Box::new(control)), outbound, local })
 }
 
-/// Opens a link for RTP and a socket for RTCP on the UDP port above (RFC 3550 §11); port 0 selects
+/// Opens a link for RTP and a socket for RTCP on the UDP port above (RFC 3550 §11). Port 0 selects
 /// a free even pair.
 pub fn open_pair(options: &UdpOptions) -> Result<(DirectLink, ControlSocket), OpenError> {
     find_pair(options, DirectLink::open, ControlSocket::open)
@@ -107,12 +107,12 @@ fn open_pair_at<T>(
     let Some(above) = port.checked_add(1) else {
         return Err(OpenError {
             tried: format!("binding UDP port {port} and the one above for RTCP"),
-            answer: "there is none above".into(),
+            answer: "there is no port above".into(),
             mend: "use an even UDP port below 65535".into(),
             errno: 0,
         });
     };
-    // If both are in use, the error names the requested port.
+    // If both ports are in use, the error names the requested port.
     let media = open_media(&media)?;
     let control = open_reports(&options.for_control(above)).map_err(|mut error| {
         error.tried.push_str(" for RTCP");

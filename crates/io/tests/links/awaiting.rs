@@ -1,4 +1,4 @@
-//! Links on sockets opened elsewhere, and waits for arrivals on links.
+//! Tests of links on sockets opened elsewhere, and of waits for arrivals on links.
 
 use tautline_trial::snapshot;
 
@@ -18,7 +18,7 @@ use crate::common::outgoing;
 
 fn handed_over() -> DirectLink {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let options = UdpOptions { most_destinations: 1, ..UdpOptions::default() };
+    let options = UdpOptions { max_destinations: 1, ..UdpOptions::default() };
     DirectLink::over_socket(socket, &options, None).unwrap()
 }
 

@@ -97,7 +97,7 @@ pub(crate) fn in_a_network_of_its_own() -> bool {
     laid && ["veth0", "veth1"].into_iter().all(carries)
 }
 
-/// Waits until frames pass this interface: the kernel opens its queue some time after both ends are
+/// Waits until frames pass this interface. The kernel opens its queue some time after both ends are
 /// up.
 fn carries(interface: &str) -> bool {
     let until = now() + Span::from_secs(10);

@@ -1,4 +1,4 @@
-//! Frames without IP, between the two ends of a cable.
+//! Tests of frames without IP, between the two ends of a cable.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -48,7 +48,7 @@ fn send(link: &mut DirectLink, mut bytes: Vec<u8>) {
     link.flush();
 }
 
-/// Runs the test on its own thread, as it leaves the network namespace.
+/// Runs the test on its own thread, because it leaves the network namespace.
 fn apart(test: fn()) {
     std::thread::spawn(test).join().unwrap();
 }
@@ -78,7 +78,7 @@ fn frames_of_others_never_reach_the_program_however_many_there_are() {
 }
 
 const AT_ONCE: usize = 64;
-/// IPv4, SRP, LLDP, PTP, experimental, AVTP.
+/// Ethertypes: IPv4, SRP, LLDP, PTP, experimental, AVTP.
 const ETHERTYPES: [u16; 6] = [0x0800, 0x22EA, 0x88CC, 0x88F7, 0x88B5, ETHERTYPE];
 /// AVTP subtypes that are not this stream's: 61883, AAF's neighbours, CRF, ADP, MAAP.
 const OTHER_SUBTYPES: [u8; 6] = [0x00, 0x03, 0x05, SUBTYPES[1], 0xFA, 0xFE];
@@ -141,7 +141,7 @@ fn a_flood_of_other_ethertypes_and_subtypes_takes_nothing_from_ours() {
             let flooding = Flooding { stop: &stop };
             threads.spawn(|| flood(&stop, &count));
             let (began, mut batches) = (now(), 0_u64);
-            // Until enough foreign frames were sent.
+            // The loop ends when enough foreign frames were sent.
             while batches < 100 || count.load(Ordering::Relaxed) < 200_000 {
                 let numbered = |number: usize| {
                     let mut bytes = pdu(SUBTYPES[0], 7, number as u8);
@@ -202,7 +202,7 @@ fn a_clock_is_heard_alone_where_sound_goes_to_the_same_address() {
     });
 }
 
-/// The group on `veth1`, for a plain socket.
+/// Returns the group on `veth1`, for a plain socket.
 fn group_of(ethertype: u16) -> libc::sockaddr_ll {
     let [a, b, c, d, e, f] = GROUP;
     libc::sockaddr_ll {

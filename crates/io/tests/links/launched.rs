@@ -1,4 +1,4 @@
-//! Launch times on the loopback interface: its queue ignores them, but packets carry them.
+//! Tests of launch times on the loopback interface: its queue ignores them, but packets carry them.
 
 use tautline_io::clock::now;
 use tautline_io::link::Link;
@@ -61,5 +61,8 @@ fn packets_leave_with_launch_times_to_all_destinations_and_tell_what_they_were()
         });
     }
     let counted = sender.counters();
-    assert_eq!((stamps, counted.sent, counted.send_errors, counted.unlaunched), (4, 14, 0, 0));
+    assert_eq!(
+        (stamps, counted.sent, counted.send_errors, counted.dropped_by_queue),
+        (4, 14, 0, 0)
+    );
 }

@@ -1,4 +1,4 @@
-//! Links on real loopback sockets.
+//! Tests of links on real loopback sockets.
 #![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
 
 mod awaiting;

@@ -1,4 +1,4 @@
-//! RTP and RTCP over one transport, which is exchanged while both flow.
+//! Tests of RTP and RTCP over one transport, which is exchanged while both flow.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -20,7 +20,7 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::common::outgoing;
 use crate::tcp::connected;
 
-/// XORs bytes with a key and appends the key; opens only datagrams with the same key.
+/// XORs bytes with a key and appends the key. Opens only datagrams with the same key.
 struct Keyed(u8);
 
 impl Seal for Keyed {
@@ -75,7 +75,8 @@ pub(crate) fn send(link: &mut impl Link, number: u16) -> bool {
     queued
 }
 
-/// Sequence numbers of the packets that `link` delivers, all from its single named source.
+/// Returns the sequence numbers of the packets that `link` delivers, all from its single named
+/// source.
 pub(crate) fn heard(link: &mut (impl Link + ?Sized)) -> Vec<u16> {
     let mut all = Vec::new();
     link.receive(&mut |datagram| {
@@ -87,7 +88,7 @@ pub(crate) fn heard(link: &mut (impl Link + ?Sized)) -> Vec<u16> {
     all
 }
 
-/// Reports that `control` delivers; counts those with a kernel timestamp.
+/// Returns the reports that `control` delivers. Counts those with a kernel timestamp.
 fn told(control: &mut MuxedControl, stamped: &mut usize) -> Vec<u8> {
     let mut all = Vec::new();
     control.receive(&mut |datagram| {
@@ -100,9 +101,9 @@ fn told(control: &mut MuxedControl, stamped: &mut usize) -> Vec<u8> {
 }
 
 pub(crate) fn until(what: &str, mut comes_true: impl FnMut() -> bool) {
-    let patience = now() + Span::from_secs(10);
+    let timeout = now() + Span::from_secs(10);
     while !comes_true() {
-        assert!(now() < patience, "{what}");
+        assert!(now() < timeout, "{what}");
         std::thread::yield_now();
     }
 }
@@ -152,7 +153,7 @@ fn packets_and_reports_go_both_ways_by_one_socket_and_follow_a_nat_but_no_forger
     let mut nat = Nat::to(server_address);
     let (line, _) = udp(FarAddress::At(nat.inside.local_addr().unwrap()), 5);
     let mut client = end_with(line);
-    assert!(!send(&mut server.sending, 1), "nobody is known yet");
+    assert!(!send(&mut server.sending, 1), "the peer is not known yet");
     assert_eq!(server.sending.counters().let_go, 1);
     assert!(server.controls[0].send(&report(1), FAR).is_err());
 
@@ -181,11 +182,11 @@ fn packets_and_reports_go_both_ways_by_one_socket_and_follow_a_nat_but_no_forger
             stranger.send_to(datagram, server_address).unwrap();
         }
         let before = server.receiving.counters();
-        let unopened = before.unopened + 2 - u64::from(round % 2);
+        let auth_failed = before.auth_failed + 2 - u64::from(round % 2);
         until("the forged ones came", || {
             kept.extend(heard(&mut server.receiving));
             let counters = server.receiving.counters();
-            counters.unopened == unopened && counters.received == before.received + 1
+            counters.auth_failed == auth_failed && counters.received == before.received + 1
         });
         assert_eq!(server.switch.far_end(), nat.outside.local_addr().ok(), "round {round}");
         assert!(send(&mut server.sending, 100 + round));
@@ -211,7 +212,7 @@ fn packets_and_reports_go_both_ways_by_one_socket_and_follow_a_nat_but_no_forger
     }
     // The kernel starts timestamping some time after the request.
     assert!(stamped > 0, "stamps come along");
-    assert_eq!(kept.len(), 20, "a copy is for the receiver to tell, and moves nobody");
+    assert_eq!(kept.len(), 20, "a copy is delivered but does not redirect the sender");
     let LinkCounters { received, foreign, .. } = client.receiving.counters();
     assert_eq!((received, foreign), (20, 0));
 }
@@ -248,7 +249,7 @@ fn a_far_end_that_is_known_is_heard_alone_and_may_be_told_anew() {
         });
         assert_eq!(came, [number]);
     }
-    // Redirects via the link, as the engine does.
+    // This redirects via the link, as the engine does.
     use tautline_io::link::destinations::Destinations;
     assert!(end.sending.set_destinations(&Destinations::one(second.into())));
     assert_eq!(end.switch.far_end(), Some(second));
@@ -274,7 +275,7 @@ fn lines_are_exchanged_while_packets_flow_and_each_is_heard_once_and_in_order() 
         let (mut came, mut left_at) = (Vec::new(), Vec::new());
         for number in 0..2000u16 {
             if number % 100 == 0 {
-                // The rest is in flight; when wire threads run is unknown.
+                // The rest is in flight, because it is unknown when wire threads run.
                 until("something came by this line", || {
                     came.extend(heard(&mut *receiving));
                     number == 0 || came.last() >= Some(&(number - 100))
@@ -295,7 +296,7 @@ fn lines_are_exchanged_while_packets_flow_and_each_is_heard_once_and_in_order() 
         // Packets in flight on an abandoned transport are lost.
         let brought = |line: u16| came.iter().any(|number| number / 100 == line);
         assert!((0..20).all(brought), "{ringed}: {came:?}");
-        until("departures of all lines were told", || {
+        until("departures of all transports were reported", || {
             left_at.extend(std::iter::from_fn(|| departures.pop().ok()));
             left_at.len() == 2000
         });

@@ -1,6 +1,6 @@
-//! The real-time sanitizer detects violations, but only in a program built for it
-//! (`RUSTFLAGS="-Zsanitizer=realtime --cfg tautline_rtsan"`). The test runs itself as a child, as a
-//! detection aborts the program.
+//! Tests that the real-time sanitizer detects violations, in a program built for it
+//! (`RUSTFLAGS="-Zsanitizer=realtime --cfg tautline_rtsan"`). The test runs itself as a child,
+//! because a detection aborts the program.
 
 use std::process::{Command, Output};
 
@@ -10,7 +10,7 @@ use tautline_io::link::direct::DirectLink;
 use tautline_io::thread::realtime::{permit, scope};
 use tautline_io::udp::UdpOptions;
 
-/// Set in the child: the task to run under the sanitizer.
+/// Environment variable of the child: the task to run under the sanitizer.
 const TASK: &str = "TAUTLINE_SANITIZER_TASK";
 
 fn child(test: &str, task: &str) -> Output {

@@ -1,4 +1,4 @@
-//! Each datagram is finalised and encrypted once before it leaves.
+//! Tests that each datagram is finalised and encrypted once before it leaves.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -72,7 +72,7 @@ fn stamped(link: &mut impl Link, number: u8) {
     with_another(link, number, None);
 }
 
-/// Queues such a packet, together with a repeat of the one `again` packets before.
+/// Queues such a packet, together with a retransmission of the one `again` packets before.
 fn with_another(link: &mut (impl Link + ?Sized), number: u8, again: Option<usize>) {
     let mut datagram = [number; 10];
     let instants = departure(now() - Span::from_millis(1), LocalTime::ZERO);
@@ -136,7 +136,7 @@ fn what_leaves_again_was_finished_and_sealed_once_and_is_the_same_bytes() {
             assert_eq!(sent, vec![sent[0]; times], "the same bytes are sent again");
         }
         drop(link);
-        // Each repeat has its own departure.
+        // Each retransmission has its own departure.
         let told: Vec<_> = std::iter::from_fn(|| departures.pop().ok()).collect();
         assert_eq!(told.len(), 38);
         assert!(told.windows(2).all(|two| two[0].handed <= two[1].handed));
@@ -153,11 +153,11 @@ fn what_was_sealed_is_opened_before_anybody_reads_it_and_holds_the_hand_over() {
     let wire = WireOptions::below(Scheduler::Other, options.ring_packets());
     let mut sender = ThreadedLink::start(direct, wire).unwrap();
     stamped(&mut sender, 7);
-    // The link's maximum: the seal has extra room.
+    // This is the link's maximum; the seal has extra room.
     assert!(sender.queue(&outgoing(&mut [9; 1472])));
     sender.flush();
     let got = collect(&mut receiver, 2);
-    // Reported shortly after it left.
+    // The departure is reported shortly after the packet has left.
     let left = std::iter::repeat_with(|| departures.pop().ok()).flatten().next().unwrap();
     let field = handed_bytes(left.handed - left.capture, Span::ZERO);
     assert_eq!((&got[0].bytes[..6], &got[0].bytes[6..]), (&field[..], &[7; 4][..]));
@@ -178,7 +178,7 @@ fn what_does_not_open_is_dropped_and_counted() {
     stranger.flush();
     let got = collect(&mut receiver, 1);
     assert_eq!(got[0].bytes, [5, 5]);
-    assert_eq!((receiver.counters().unopened, receiver.counters().received), (2, 1));
+    assert_eq!((receiver.counters().auth_failed, receiver.counters().received), (2, 1));
 }
 
 #[test]

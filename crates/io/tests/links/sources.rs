@@ -1,4 +1,4 @@
-//! Of all senders to a UDP port or group, only the requested sources are received.
+//! Tests that only the requested sources are received, of all senders to a UDP port or group.
 
 use std::net::{IpAddr, SocketAddr};
 

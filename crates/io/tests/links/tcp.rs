@@ -27,7 +27,7 @@ fn line(stream: TcpStream, options: &TcpOptions) -> (MuxedTransport, TcpWatch) {
     MuxedTransport::tcp(stream, options, Seals::default()).unwrap()
 }
 
-/// A free port; if another program takes it before use, the test fails and reports why.
+/// Returns a free port. If another program takes it before use, the test fails and reports why.
 fn free_port() -> std::net::SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -60,7 +60,7 @@ fn a_connection_that_stands_still_drops_what_is_old_breaks_no_frame_and_then_goe
  {
     let [ours, mut theirs] = connected();
     theirs.set_nonblocking(true).unwrap();
-    let options = TcpOptions { most_wait: Span::from_millis(5), ..TcpOptions::default() };
+    let options = TcpOptions { max_wait: Span::from_millis(5), ..TcpOptions::default() };
     let (line, watch) = line(ours, &options);
     let mut end = end_with(line);
     let mut number = 0u32;
@@ -70,7 +70,7 @@ fn a_connection_that_stands_still_drops_what_is_old_breaks_no_frame_and_then_goe
         packet.resize(700 + number as usize % 700, number as u8);
         packet
     };
-    // Nothing reads: the kernel's buffers fill up, and then no more is accepted.
+    // Nothing reads, so the kernel's buffers fill up until it accepts no more.
     until("packets were dropped", || {
         assert!(end.sending.queue(&outgoing(&mut packet(number))));
         end.sending.flush();
@@ -113,7 +113,7 @@ fn a_new_connection_carries_null_packets_until_its_window_is_wide_enough_and_the
     let mut end = end_with(line);
     let (mut number, mut bytes, mut room) = (0u32, Vec::new(), [0; 4096]);
     until("ten packets left", || {
-        // Packets spread over several round trips, however fast the host is.
+        // The packets spread over several round trips, however fast the host is.
         let mut packet = packet(number as u16);
         assert!(end.sending.queue(&outgoing(&mut packet)));
         end.sending.flush();
@@ -235,7 +235,7 @@ fn a_lost_connection_is_made_again_and_the_links_go_on() {
         let (one, other) = (sender.control.as_mut().unwrap(), receiver.control.as_mut().unwrap());
         let mut came = [0; 2];
         until("reports came", || {
-            // Fails if too many wait for the next packet.
+            // These fail if too many reports wait for the next packet.
             let _ = one.send(&report(1), Endpoint::UNKNOWN);
             let _ = other.send(&report(2), Endpoint::UNKNOWN);
             sender.link.flush();
@@ -263,17 +263,16 @@ fn one_sender_is_let_in_and_another_only_once_that_is_silent() {
         from.clone()
     };
     let began = now();
-    until("the first was heard", || {
+    until("the first was received", || {
         round(Some(&mut first), &mut second).len() > 20 && now() - began > Span::from_millis(300)
     });
     assert!(!round(Some(&mut first), &mut second).contains(&2));
-    // The first stays connected but silent.
-    until("the second was heard", || round(None, &mut second).contains(&2));
+    // The first sender stays connected but silent.
+    until("the second was received", || round(None, &mut second).contains(&2));
     drop(first);
 }
 
-/// Appends a sequence number to each sealed datagram, and opens only numbers higher than all
-/// before.
+/// Appends a sequence number to each sealed datagram. Opens only numbers higher than all before.
 struct Numbered(u32);
 
 impl Seal for Numbered {
@@ -356,12 +355,12 @@ fn what_was_opened_by_one_connection_is_not_opened_again_by_the_next() {
     for (numbers, all) in [(1..=5, 5), (1..=6, 6)] {
         let mut stream = TcpStream::connect(at).unwrap();
         stream.write_all(&sealed(numbers)).unwrap();
-        until("as many were heard", || {
+        until("as many were received", || {
             receiver.link.receive(&mut |_| heard += 1);
             heard == all
         });
     }
-    assert_eq!(receiver.link.counters().unopened, 5);
+    assert_eq!(receiver.link.counters().auth_failed, 5);
 }
 
 #[test]
@@ -372,8 +371,8 @@ fn a_stranger_who_connects_first_does_not_keep_the_sender_out() {
     stranger.set_nonblocking(true).unwrap();
     let (mut heard, mut number) = (0, 1);
     let mut sender = None;
-    until("the sender was heard", || {
-        // No number above 0: valid frames, but none opens.
+    until("the sender was received", || {
+        // No number is above 0: these are valid frames, but none opens.
         let _ = stranger.write_all(&sealed(0..=0));
         receiver.link.receive(&mut |_| heard += 1);
         let stream: &mut TcpStream = sender.get_or_insert_with(|| TcpStream::connect(at).unwrap());

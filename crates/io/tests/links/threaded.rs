@@ -1,4 +1,4 @@
-//! The wire thread on real sockets.
+//! Tests of the wire thread on real sockets.
 
 use crate::common::{collect, departure, outgoing, sender_to};
 use rtrb::Consumer;
@@ -249,14 +249,14 @@ fn the_wire_thread_sends_to_the_destinations_it_is_given_later() {
     assert_eq!(crate::common::drain(&mut receivers[0]), 0);
 }
 
-/// The departure report of a packet, which can follow its arrival.
+/// Returns the departure report of a packet, which can follow its arrival.
 fn departed(departures: &mut Consumer<Departure>) -> Departure {
     let until = now() + Span::from_secs(10);
     loop {
         if let Ok(left) = departures.pop() {
             return left;
         }
-        assert!(now() < until, "nothing was told of it");
+        assert!(now() < until, "its departure was not reported");
         std::thread::yield_now();
     }
 }
@@ -277,8 +277,8 @@ fn a_packet_leaves_whenever_it_comes_whether_its_time_was_foreseen_or_not() {
         state
     };
     for number in 0..400_u32 {
-        // Steady for a while, then a pause, a burst, or an overdue packet, which the thread does
-        // not expect.
+        // Packets are steady for a while. Then follows a pause, a burst, or an overdue packet,
+        // which the thread does not expect.
         due = match number % 20 {
             0 => now() + Span::from_micros(i64::from(random() % 10_000) - 5000),
             1 => due,
@@ -290,7 +290,7 @@ fn a_packet_leaves_whenever_it_comes_whether_its_time_was_foreseen_or_not() {
         assert!(sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at, again }));
         sender.flush();
         if random() % 2 == 0 {
-            // Asleep by now, with nothing to do.
+            // By now the thread sleeps, with nothing to do.
             assert_eq!(collect(&mut receiver, 1).len(), 1, "{number}");
             let left = departed(&mut departures);
             assert!(left.handed >= due + lead, "{number} left {} early", due + lead - left.handed);

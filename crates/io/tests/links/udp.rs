@@ -1,4 +1,4 @@
-//! Real loopback sockets.
+//! Tests on real loopback sockets.
 
 use tautline_trial::snapshot;
 
@@ -47,8 +47,8 @@ fn packets_of_one_batch_arrive_one_by_one_whatever_their_lengths() {
         let mut receiver = DirectLink::open(&UdpOptions::receiver(local.parse().unwrap())).unwrap();
         let mut sender = sender_to(receiver.local());
         let mut sent = 0;
-        // Equal lengths, the last shorter, the last longer, one shorter in between, and longer than
-        // a segment.
+        // The lengths are equal, with a shorter last, with a longer last, with a shorter one in
+        // between, and longer than a segment.
         let batches: [&[usize]; 5] =
             [&[60; 8], &[60, 60, 60, 7], &[60, 60, 61], &[60, 9, 60, 60], &[1400, 1400, 1400]];
         for lengths in batches {
@@ -316,7 +316,7 @@ fn no_route_is_one_sentence_with_the_mend() {
 #[test]
 fn a_pair_is_an_even_udp_port_and_the_one_above() {
     let options = UdpOptions::receiver(LOOPBACK.parse().unwrap());
-    // Ports from the system are odd as often: eight even ones are not luck.
+    // Ports from the system are odd as often as even, so eight even ones are not chance.
     let pairs: Vec<_> = (0..8).map(|_| open_pair(&options).unwrap()).collect();
     for (media, control) in &pairs {
         assert_eq!(media.local().port() % 2, 0);
@@ -398,11 +398,11 @@ fn destinations_that_change_are_sent_to_from_the_next_packet_on() {
     let mut receivers = [receiver(), receiver(), receiver()];
     let places: Vec<_> = receivers.iter().map(DirectLink::local).collect();
     let mut options = UdpOptions::sender(vec![places[0]]);
-    (options.most_destinations, options.transmit_stamp_every) = (2, 1);
+    (options.max_destinations, options.transmit_stamp_every) = (2, 1);
     let mut sender = DirectLink::open(&options).unwrap();
     let sets: [&[SocketAddr]; 5] = [&places[..1], &places[1..], &places[2..], &[], &places[..2]];
     for (number, set) in (0u8..).zip(sets) {
-        // Queued before the change: it goes to the old destination.
+        // This is queued before the change, so it goes to the old destination.
         sender.queue(&outgoing(&mut [number, 0]));
         assert!(sender.set_destinations(&Destinations::new(set).unwrap()), "{set:?}");
         assert_eq!(sender.queue(&outgoing(&mut [number, 1])), !set.is_empty());
@@ -417,7 +417,7 @@ fn destinations_that_change_are_sent_to_from_the_next_packet_on() {
     assert_eq!(got(&mut receivers[1], 3), [(1, 1), (2, 0), (4, 1)]);
     assert_eq!(got(&mut receivers[2], 4), [(1, 1), (2, 0), (2, 1), (3, 0)]);
     let counters = sender.counters();
-    assert_eq!((counters.dropped, counters.let_go), (0, 2), "what goes nowhere nobody lacks");
+    assert_eq!((counters.dropped, counters.let_go), (0, 2), "no destination is not a drop");
 }
 
 #[test]
@@ -430,5 +430,5 @@ fn more_destinations_than_there_is_room_for_are_refused_and_the_old_ones_stay() 
     sender.flush();
     assert_eq!(collect(&mut receivers[0], 1)[0].bytes, [7]);
     assert_eq!(drain(&mut receivers[1]), 0);
-    assert_eq!(Destinations::new(&[places[0]; Destinations::MOST + 1]), None);
+    assert_eq!(Destinations::new(&[places[0]; Destinations::MAX + 1]), None);
 }

@@ -21,7 +21,8 @@ const BATCH: usize = 4;
 
 struct Unix {
     socket: UnixDatagram,
-    /// With their lengths. Preallocated: the wire thread does not allocate.
+    /// Queued datagrams with their lengths. Preallocated, because the wire thread does not
+    /// allocate.
     queued: Vec<(usize, [u8; LONGEST])>,
     stamps: Vec<TransmitStamp>,
     counters: LinkCounters,
@@ -46,13 +47,13 @@ impl Link for Unix {
     }
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
-        assert!(!self.is_full(), "whoever queues has asked");
+        assert!(!self.is_full(), "the caller checks for room first");
         let mut queued = (packet.datagram.len(), [0; LONGEST]);
         queued.1[..queued.0].copy_from_slice(packet.datagram);
         self.queued.push(queued);
         let (media, handed) = (packet.instants.media, now());
         let uncertainty = Span::ZERO;
-        // On a link without arrivals nothing reads the timestamps: they are samples, and can be
+        // On a link without arrivals nothing reads the timestamps. They are samples and can be
         // dropped.
         if self.stamps.len() < self.stamps.capacity() {
             self.stamps.push(TransmitStamp { media, handed, left: handed, uncertainty });

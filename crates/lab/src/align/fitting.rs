@@ -26,9 +26,9 @@ const COHERENT: f64 = 0.05;
 /// Blocks used up by the fit of a bin: blocks overlap by half, so eleven count like nine.
 const SHARED: f64 = 1.2;
 /// Maximum distance from the correlation's delay, in frames; beyond it, or with more drift than
-/// `MOST_DRIFT`, the line is a different one.
+/// `MAX_DRIFT`, the line is a different one.
 const FURTHEST: f64 = 4.0;
-const MOST_DRIFT: f64 = 2e-3;
+const MAX_DRIFT: f64 = 2e-3;
 /// Error that resampling in floats leaves, in frames, at 95 %.
 const FLOOR: f64 = 5e-5;
 const WITHIN: f64 = 1.96;
@@ -128,7 +128,7 @@ impl DelayFitter {
             let sums = self.sums(highest);
             let Some((delay, drift)) = sums.moves() else { continue };
             let moved = PhaseLine { delay: line.delay + delay, drift: line.drift + drift };
-            if (moved.delay - near.delay).abs() > FURTHEST || moved.drift.abs() > MOST_DRIFT {
+            if (moved.delay - near.delay).abs() > FURTHEST || moved.drift.abs() > MAX_DRIFT {
                 return None;
             }
             line = moved;

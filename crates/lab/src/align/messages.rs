@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use tautline_proto::time::{FineFrames, Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
-use super::{DelayStep, Tap, TapDelay, TapDelays, Void, fine};
+use super::{DelayStep, InvalidWindow, Tap, TapDelay, TapDelays, fine};
 use crate::report::{HostDescription, LabReport, Meanwhile, Points, ReportRow};
 use crate::statistics::Series;
 
 pub const QUESTION: &str = "how far apart are two taps of one sound?";
 
-impl Void {
+impl InvalidWindow {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Silent(Tap::First) => "first silent",
@@ -93,11 +93,11 @@ impl TapDelays {
     fn row(&self, taps: &str) -> ReportRow {
         let delays = self.sorted(|delay| delay.delay.as_f64());
         let mut row = match delays.is_empty() {
-            true => ReportRow::void(taps, self.nothing()),
+            true => ReportRow::invalid(taps, self.nothing()),
             false => self.measured(taps, &delays),
         };
         if delays.is_empty()
-            && let Some(Void::Ambiguous { delays, period: Some(period) }) = self.cause()
+            && let Some(InvalidWindow::Ambiguous { delays, period: Some(period) }) = self.cause()
         {
             let nanos = |frames: FineFrames| self.rate.span_of_fine(frames).as_nanos();
             row.add("ambiguous_modulo_ns", "ambiguous modulo", nanos(*period));
@@ -111,10 +111,11 @@ impl TapDelays {
     }
 
     /// Why no window has a delay: the reason with the greatest weight, then the most frequent.
-    pub fn cause(&self) -> Option<&Void> {
+    pub fn cause(&self) -> Option<&InvalidWindow> {
         let reasons = self.reasons();
-        let telling = |(void, _, count): &&(&Void, Frames, usize)| (void.weight(), *count);
-        reasons.iter().rev().max_by_key(telling).map(|(void, ..)| *void)
+        let telling =
+            |(invalid, _, count): &&(&InvalidWindow, Frames, usize)| (invalid.weight(), *count);
+        reasons.iter().rev().max_by_key(telling).map(|(invalid, ..)| *invalid)
     }
 
     fn nothing(&self) -> String {
@@ -122,7 +123,7 @@ impl TapDelays {
             None => {
                 "no delay was found: the recording is too short; 64 frames are the least".into()
             }
-            Some(why @ Void::Ambiguous { period: Some(_), .. }) => {
+            Some(why @ InvalidWindow::Ambiguous { period: Some(_), .. }) => {
                 format!("no delay was found: {}", why.says(self.rate))
             }
             Some(why) => format!("no delay was found: {}: {}", why.name(), why.says(self.rate)),
@@ -213,24 +214,24 @@ impl TapDelays {
         row
     }
 
-    fn reasons(&self) -> Vec<(&Void, Frames, usize)> {
-        let mut reasons: Vec<(&Void, Frames, usize)> = Vec::new();
+    fn reasons(&self) -> Vec<(&InvalidWindow, Frames, usize)> {
+        let mut reasons: Vec<(&InvalidWindow, Frames, usize)> = Vec::new();
         for window in &self.windows {
-            let Err(void) = &window.delay else { continue };
-            match reasons.iter_mut().find(|(reason, ..)| reason.name() == void.name()) {
+            let Err(invalid) = &window.delay else { continue };
+            match reasons.iter_mut().find(|(reason, ..)| reason.name() == invalid.name()) {
                 Some((.., count)) => *count += 1,
-                None => reasons.push((void, window.at, 1)),
+                None => reasons.push((invalid, window.at, 1)),
             }
         }
         reasons
     }
 
     fn voids(&self) -> Vec<ReportRow> {
-        let row = |(void, at, count): (&Void, Frames, usize)| {
-            let mut row = ReportRow::void(void.name(), void.says(self.rate));
-            row.add("void_windows", "void windows", count);
+        let row = |(invalid, at, count): (&InvalidWindow, Frames, usize)| {
+            let mut row = ReportRow::invalid(invalid.name(), invalid.says(self.rate));
+            row.add("invalid_windows", "invalid windows", count);
             row.add("first_void_ns", "the first at", self.at(at).as_nanos());
-            if let Void::Ambiguous { delays, .. } = void {
+            if let InvalidWindow::Ambiguous { delays, .. } = invalid {
                 row.add("candidates_frames", "as good there, frames", listed(delays));
             }
             row

@@ -10,7 +10,8 @@ use super::correlation::{Correlator, Found, Lag};
 use super::fitting::{DelayFitter, Fit, PhaseLine};
 use super::periodic::{PERIODIC, Periodic, PeriodicWindow, REPEATS, evenness};
 use super::{
-    BetweenOptions, DelayDrift, DelayStep, Tap, TapDelay, TapDelays, TapWindow, Void, fine, ppm,
+    BetweenOptions, DelayDrift, DelayStep, InvalidWindow, Tap, TapDelay, TapDelays, TapWindow,
+    fine, ppm,
 };
 
 /// Mean square below which a tap is silent, −100 dBFS.
@@ -29,7 +30,7 @@ const SUSPECT: f64 = 0.3;
 #[derive(Clone)]
 struct FitWindow {
     begins: usize,
-    found: Result<(Lag, Fit), Void>,
+    found: Result<(Lag, Fit), InvalidWindow>,
     /// Period in frames: the delay comes from a neighbouring window and may be wrong by whole
     /// periods.
     modulo: Option<f64>,
@@ -82,10 +83,10 @@ impl<'a> TapSeries<'a> {
         at: usize,
         most: usize,
         drift: f64,
-    ) -> Result<Lag, Void> {
+    ) -> Result<Lag, InvalidWindow> {
         let window = &self.first[at..at + self.frames];
         if self.second.len() < at + self.frames / 2 {
-            return Err(Void::PastEnd);
+            return Err(InvalidWindow::PastEnd);
         }
         let mut region = vec![0.0; self.frames + 2 * most];
         if drift == 0.0 {
@@ -97,7 +98,7 @@ impl<'a> TapSeries<'a> {
         }
         for (tap, samples) in [(Tap::First, window), (Tap::Second, &region[..])] {
             if energy(samples) <= QUIET * samples.len() as f64 {
-                return Err(Void::Silent(tap));
+                return Err(InvalidWindow::Silent(tap));
             }
         }
         let found = correlator.find(window, &region);
@@ -112,12 +113,12 @@ impl<'a> TapSeries<'a> {
             (Some(Periodic::Proven(lag)), _) | (None, Found::Lag(lag)) => Ok(lag),
             (Some(Periodic::Ambiguous { delays, inverted, period }), _) => {
                 self.inverted.extend(inverted.map(|delay| (at, delay)));
-                Err(Void::Ambiguous { delays: all(delays), period: Some(fine(period)) })
+                Err(InvalidWindow::Ambiguous { delays: all(delays), period: Some(fine(period)) })
             }
-            (None, Found::Unlike) => Err(Void::Unlike),
-            (None, Found::AtTheEnd) => Err(Void::EndOfRange),
+            (None, Found::Unlike) => Err(InvalidWindow::Unlike),
+            (None, Found::AtTheEnd) => Err(InvalidWindow::EndOfRange),
             (None, Found::Ambiguous(delays)) => {
-                Err(Void::Ambiguous { delays: all(delays), period: None })
+                Err(InvalidWindow::Ambiguous { delays: all(delays), period: None })
             }
         }
     }
@@ -139,7 +140,10 @@ impl<'a> TapSeries<'a> {
         };
         let mut open: Vec<_> = (0..self.windows.len())
             .filter(|at| {
-                matches!(&self.windows[*at].found, Err(Void::Ambiguous { period: Some(_), .. }))
+                matches!(
+                    &self.windows[*at].found,
+                    Err(InvalidWindow::Ambiguous { period: Some(_), .. })
+                )
             })
             .filter(|at| {
                 let begins = self.windows[*at].begins;
@@ -150,7 +154,7 @@ impl<'a> TapSeries<'a> {
         open.sort_unstable();
         for (_, at) in open {
             let Some(near) = nearest(&self.windows, at) else { return };
-            let (Ok((_, fit)), Err(Void::Ambiguous { delays, period: Some(period) })) =
+            let (Ok((_, fit)), Err(InvalidWindow::Ambiguous { delays, period: Some(period) })) =
                 (&self.windows[near].found, &self.windows[at].found)
             else {
                 continue;
@@ -172,16 +176,16 @@ impl<'a> TapSeries<'a> {
         }
     }
 
-    fn fine(&mut self, begins: usize, coarse: Result<Lag, Void>, drift: f64) -> FitWindow {
+    fn fine(&mut self, begins: usize, coarse: Result<Lag, InvalidWindow>, drift: f64) -> FitWindow {
         let found = coarse.and_then(|lag| {
             let near = PhaseLine { delay: lag.frames, drift };
             let from = self.fitter.begins(begins, near) + self.fitter.spare() as f64;
             let to = from + (self.frames - 2 * self.fitter.spare()) as f64;
             if from < 0.0 || to > self.second.len() as f64 {
-                return Err(Void::PastEnd);
+                return Err(InvalidWindow::PastEnd);
             }
             let fit = self.fitter.fit(self.first, self.second, begins, near);
-            fit.map(|fit| (lag, fit)).ok_or(Void::Unsettled)
+            fit.map(|fit| (lag, fit)).ok_or(InvalidWindow::Unsettled)
         });
         FitWindow { begins, found, modulo: None }
     }
@@ -223,10 +227,13 @@ impl<'a> TapSeries<'a> {
             let stepped = steps.iter().any(|step| within.contains(&step.at.as_len()));
             let of_it = matches!(
                 window.found,
-                Ok(_) | Err(Void::Unlike | Void::Unsettled | Void::Ambiguous { .. })
+                Ok(_)
+                    | Err(InvalidWindow::Unlike
+                        | InvalidWindow::Unsettled
+                        | InvalidWindow::Ambiguous { .. })
             );
             if stepped && of_it {
-                window.found = Err(Void::Stepped);
+                window.found = Err(InvalidWindow::Stepped);
             }
         }
     }
@@ -340,7 +347,7 @@ fn tap_delay(lag: &Lag, fit: &Fit, modulo: Option<f64>) -> TapDelay {
 }
 
 /// Median drift of pairs of windows, at whole-frame resolution.
-fn coarse_drift(coarse: &[Result<Lag, Void>], frames: usize) -> f64 {
+fn coarse_drift(coarse: &[Result<Lag, InvalidWindow>], frames: usize) -> f64 {
     let apart = (coarse.len() / 2).max(1);
     let mut drifts: Vec<_> = coarse
         .iter()

@@ -29,7 +29,7 @@ fn still(delay: f64) -> Way {
     Way { delay, drift: 0.0, gain: 1.0 }
 }
 
-fn voids(told: &TapDelays) -> Vec<&Void> {
+fn voids(told: &TapDelays) -> Vec<&InvalidWindow> {
     told.windows.iter().filter_map(|window| window.delay.as_ref().err()).collect()
 }
 
@@ -135,9 +135,9 @@ fn a_sine_is_ambiguous_and_its_candidates_hold_the_truth() {
             &with_noise(&way.second(&sound), 40.0, &mut rng(2)),
             &BetweenOptions { most: Frames::new(150), ..options() },
         );
-        for void in voids(&told) {
-            let Void::Ambiguous { delays: candidates, period: Some(_) } = void else {
-                panic!("{hertz}: {void:?}")
+        for invalid in voids(&told) {
+            let InvalidWindow::Ambiguous { delays: candidates, period: Some(_) } = invalid else {
+                panic!("{hertz}: {invalid:?}")
             };
             // Inverted and half a period further, a sine is the same.
             let half = 24_000.0 / hertz;
@@ -165,9 +165,9 @@ fn what_has_no_delay_says_why() {
         assert_eq!((told.found().count(), told.drift), (0, None), "{told:?}");
         voids(&told)[0].clone()
     };
-    assert_eq!(why(&silent, &second), Void::Silent(Tap::First));
-    assert_eq!(why(&first, &silent), Void::Silent(Tap::Second));
-    assert_eq!(why(&first, &other), Void::Unlike);
+    assert_eq!(why(&silent, &second), InvalidWindow::Silent(Tap::First));
+    assert_eq!(why(&first, &silent), InvalidWindow::Silent(Tap::Second));
+    assert_eq!(why(&first, &other), InvalidWindow::Unlike);
     let near = BetweenOptions { most: Frames::new(200), ..options() };
     let told = between(&first, &second, &near);
     assert_eq!(told.found().count(), 0, "it lies beyond the range: {told:?}");
@@ -175,7 +175,7 @@ fn what_has_no_delay_says_why() {
     let told = between(&first, &second[..120_000 + 100], &options());
     assert!(told.found().count() >= 4, "{told:?}");
     let last = told.windows.last().unwrap();
-    assert_eq!(last.delay, Err(Void::PastEnd), "{told:?}");
+    assert_eq!(last.delay, Err(InvalidWindow::PastEnd), "{told:?}");
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn a_window_whose_sound_is_not_all_recorded_is_void() {
     let [first, second] = taps(&still(2400.0), 48_000, 6);
     let told = between(&first, &second, &options());
     assert!(told.windows[0].delay.is_ok(), "{told:?}");
-    assert_eq!(told.windows[1].delay, Err(Void::PastEnd), "{told:?}");
+    assert_eq!(told.windows[1].delay, Err(InvalidWindow::PastEnd), "{told:?}");
 }
 
 #[test]

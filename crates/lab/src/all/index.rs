@@ -2,7 +2,7 @@
 
 use super::{AllOutcome, AllReport, AllRow};
 use crate::page::document;
-use crate::page::markup::{aside, cells, command, escaped, table, void};
+use crate::page::markup::{aside, cells, command, escaped, invalid, table};
 use crate::report::text::{nanos, within};
 
 const FEW: usize = 6;
@@ -15,7 +15,7 @@ pub(super) fn index(report: &AllReport) -> String {
          without --duration."
     ));
     if report.ended_early {
-        out += &void("It was ended before all of them had run.");
+        out += &invalid("It was ended before all of them had run.");
     }
     out += "</header>";
     report.experiments.iter().for_each(|outcome| experiment(&mut out, outcome));
@@ -31,27 +31,27 @@ fn experiment(out: &mut String, outcome: &AllOutcome) {
     *out += &format!("<section><h2>{name}</h2><p>{}</p>", escaped(outcome.does));
     *out += &command(&outcome.command);
     if let Some(why) = &outcome.failed {
-        *out += &void(&format!("failed: {why}"));
+        *out += &invalid(&format!("failed: {why}"));
     }
     rows(out, &outcome.rows);
     *out += "</section>";
 }
 
 fn rows(out: &mut String, rows: &[AllRow]) {
-    let timed: Vec<_> = rows.iter().filter(|row| row.void.is_none()).filter_map(line).collect();
+    let timed: Vec<_> = rows.iter().filter(|row| row.invalid.is_none()).filter_map(line).collect();
     let told = timed.len().min(FEW);
     if told > 0 {
         let heads = cells("th", ["", "configured", "median", "p99", "max", "count"]);
         *out += &table(&heads, timed.into_iter().take(FEW));
     }
     let refused: Vec<_> =
-        rows.iter().filter_map(|row| Some((&row.name, row.void.as_ref()?))).collect();
+        rows.iter().filter_map(|row| Some((&row.name, row.invalid.as_ref()?))).collect();
     let others = rows.len() - told - refused.len();
     if others > 0 {
         let rows = if others == 1 { "row" } else { "rows" };
         *out += &aside(&format!("{others} {rows} more on its own page"));
     }
-    refused.iter().for_each(|(name, why)| *out += &void(&format!("{name} is void: {why}")));
+    refused.iter().for_each(|(name, why)| *out += &invalid(&format!("{name} is invalid: {why}")));
 }
 
 fn line(row: &AllRow) -> Option<String> {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::all::AllSummary;
 
-    fn row(name: &str, void: Option<&str>) -> AllRow {
+    fn row(name: &str, invalid: Option<&str>) -> AllRow {
         let summary = AllSummary {
             count: 1000,
             p50_ns: Some(5_000_100),
@@ -85,10 +85,10 @@ mod tests {
         };
         AllRow {
             name: name.into(),
-            void: void.map(str::to_owned),
+            invalid: invalid.map(str::to_owned),
             configured_ns: Some(5_000_000),
             uncertainty_ns: Some(21_000),
-            // A void row may have figures.
+            // A invalid row may have figures.
             measured: Some(summary),
         }
     }
@@ -107,7 +107,7 @@ mod tests {
 
     fn told(outcome: AllOutcome) -> String {
         index(&AllReport {
-            schema: 1,
+            schema: 2,
             command: String::new(),
             duration_ns: 0,
             ended_early: false,
@@ -127,7 +127,7 @@ mod tests {
         assert!(page.contains(cells), "{page}");
         assert!(!page.contains("row 6"), "{page}");
         assert!(page.contains("2 rows more"), "{page}");
-        assert!(page.contains("last is void: the kernel &lt;refused&gt;"), "{page}");
+        assert!(page.contains("last is invalid: the kernel &lt;refused&gt;"), "{page}");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct AllOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AllRow {
     pub name: String,
-    pub void: Option<String>,
+    pub invalid: Option<String>,
     pub configured_ns: Option<i64>,
     pub uncertainty_ns: Option<i64>,
     pub measured: Option<AllSummary>,
@@ -43,7 +43,7 @@ pub struct AllSummary {
 
 impl From<ReportRow> for AllRow {
     fn from(row: ReportRow) -> Self {
-        let ReportRow { name, void, configured, uncertainty, measured, .. } = row;
+        let ReportRow { name, invalid, configured, uncertainty, measured, .. } = row;
         let [configured_ns, uncertainty_ns] =
             [configured, uncertainty].map(|span| span.map(Span::as_nanos));
         let measured = measured.map(|Summary { count, p50_ns, p99_ns, max_ns, .. }| AllSummary {
@@ -52,7 +52,7 @@ impl From<ReportRow> for AllRow {
             p99_ns,
             max_ns,
         });
-        Self { name, void, configured_ns, uncertainty_ns, measured }
+        Self { name, invalid, configured_ns, uncertainty_ns, measured }
     }
 }
 
@@ -86,14 +86,14 @@ impl AllOutcome {
         }
     }
 
-    pub fn void(&self) -> usize {
-        self.rows.iter().filter(|row| row.void.is_some()).count()
+    pub fn invalid(&self) -> usize {
+        self.rows.iter().filter(|row| row.invalid.is_some()).count()
     }
 }
 
 impl AllOutcome {
     fn reasons(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut reasons = self.rows.iter().filter_map(|row| row.void.as_deref());
+        let mut reasons = self.rows.iter().filter_map(|row| row.invalid.as_deref());
         let Some(first) = reasons.next() else { return Ok(()) };
         write!(f, ": {first}")?;
         match reasons.filter(|other| *other != first).count() {
@@ -108,9 +108,9 @@ impl fmt::Display for AllOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.duration_ns as f64 / 1e9;
         write!(f, "{}: {} rows in {seconds:.1} s", self.name, self.rows.len())?;
-        match self.void() {
+        match self.invalid() {
             0 => {}
-            void => write!(f, ", {void} of them void")?,
+            invalid => write!(f, ", {invalid} of them invalid")?,
         }
         match &self.failed {
             Some(why) => write!(f, "; failed: {why}"),
@@ -138,16 +138,16 @@ mod tests {
     #[test]
     fn what_an_experiment_wrote_is_told_with_what_is_void() {
         let json = r#"{"rows": [
-            {"name": "core 0", "void": null, "configured_ns": null, "uncertainty_ns": 5,
+            {"name": "core 0", "invalid": null, "configured_ns": null, "uncertainty_ns": 5,
              "measured": {"count": 7, "p50_ns": 9, "p99_ns": null, "max_ns": 11, "else": 1}},
-            {"name": "core 1", "void": "the kernel refused fifo:99", "configured_ns": null,
+            {"name": "core 1", "invalid": "the kernel refused fifo:99", "configured_ns": null,
              "uncertainty_ns": null, "measured": null}]}"#;
         let read = outcome(Some(json), "", true);
         snapshot!(read);
         let mut more = read.clone();
         more.rows.push(AllRow { name: "core 2".to_owned(), ..more.rows[1].clone() });
-        let void = Some("the core is asleep".to_owned());
-        more.rows.push(AllRow { void, ..more.rows[1].clone() });
+        let invalid = Some("the core is asleep".to_owned());
+        more.rows.push(AllRow { invalid, ..more.rows[1].clone() });
         snapshot!(more);
         assert_eq!(read.rows[0].measured.map(|m| (m.count, m.p50_ns)), Some((7, Some(9))));
     }

@@ -45,12 +45,12 @@ fn lateness(side: &HandoverSide, direction: Direction, calls: &[Call]) -> Report
     };
     let earliest = blocks().map(|(at, block)| from_grid(at, block)).min().unwrap_or(Span::ZERO);
     // The device counts skips, possibly wrongly, so they need a limit.
-    const MOST: i64 = 1 << 20;
-    let mut late = Series::with_room(due.clamp(0, MOST + calls.len() as i64) as usize);
+    const MAX: i64 = 1 << 20;
+    let mut late = Series::with_room(due.clamp(0, MAX + calls.len() as i64) as usize);
     let length = rate.span_of(period);
     for (at, block) in blocks() {
         let own = from_grid(at, block) - earliest;
-        let whole = (skipped(block) / period.count().max(1)).min(MOST);
+        let whole = (skipped(block) / period.count().max(1)).min(MAX);
         for back in (0..=whole).rev() {
             let lateness = own + length.times(back);
             late.push(at - lateness, lateness);

@@ -117,8 +117,8 @@ fn a_device_that_goes_is_a_void_row_and_another_is_measured() {
     let flags = parsed("--output null: --duration 60s --scheduler other");
     let options = CallbackJitterFlags { settle: Span::ZERO, ..flags };
     let report = measure(vec![of(7), of(20), of(1)], &options, &Stop::default()).unwrap();
-    let void = |row: usize| report.rows[row].void.clone().unwrap_or_default();
-    snapshot!(void(0));
+    let invalid = |row: usize| report.rows[row].invalid.clone().unwrap_or_default();
+    snapshot!(invalid(0));
     assert_eq!(report.rows[1].measured.unwrap().count, 19);
-    snapshot!(void(3));
+    snapshot!(invalid(3));
 }

@@ -49,14 +49,14 @@ impl PeriodCycle for BareCycle {
     }
 }
 
-/// Echoes datagrams of a socket until stop is requested; `patience` is the receive timeout.
+/// Echoes datagrams of a socket until stop is requested; `timeout` is the receive timeout.
 pub(super) fn echo(
     socket: &UdpSocket,
     stop: &Stop,
-    patience: core::time::Duration,
+    timeout: core::time::Duration,
 ) -> io::Result<()> {
-    socket.set_read_timeout(Some(patience))?;
-    let mut room = vec![0; MOST_BYTES];
+    socket.set_read_timeout(Some(timeout))?;
+    let mut room = vec![0; MAX_BYTES];
     while !stop.is_requested() {
         if let Ok((bytes, from)) = socket.recv_from(&mut room) {
             let _ = socket.send_to(&room[..bytes], from);
@@ -66,4 +66,4 @@ pub(super) fn echo(
 }
 
 /// Maximum datagram size (RFC 768).
-const MOST_BYTES: usize = 65_535;
+const MAX_BYTES: usize = 65_535;

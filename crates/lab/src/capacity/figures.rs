@@ -31,8 +31,8 @@ pub(super) fn row(
     row.add("usable_share", "usable, of the period", share(usable, period));
     row.add("result", "held", if search.held().is_some() { "whole" } else { "missed" });
     row.add("too_much_ns", "too much", search.bad().map(Span::as_nanos));
-    row.add("missed_in_freeze", "missed in freezes", misses.in_freeze);
-    row.add("missed_after_freeze", "missed after freezes", misses.after_freeze);
+    row.add("missed_in_freeze", "missed in stalls", misses.in_freeze);
+    row.add("missed_after_freeze", "missed after stalls", misses.after_freeze);
     row.add("missed_of_a_core", "missed as a core stood still", misses.of_a_core);
     row.add("overrun", "calls past their period", held.log.overrun);
     tell_detectors(&mut row, BothDetectors::of(held), found.beyond);
@@ -72,7 +72,7 @@ fn tell_exchange(row: &mut ReportRow, point: &CapacityPoint, found: &PointFound)
     row.add("held_call_p50_ns", "call while held, p50", called.p50_ns);
     row.add("held_call_p99_ns", "p99 while held", called.p99_ns);
     // Slack if only the exchange and the wait counted.
-    let budget = point.period_span().times(i64::from(point.window)) + point.wait_at_most();
+    let budget = point.period_span().times(i64::from(point.window)) + point.wait_at_max();
     let floor = exchange.p999_ns.map(|nanos| {
         let left = budget.as_nanos() - nanos * 12 / 10;
         left.clamp(0, point.period_span().as_nanos())

@@ -22,7 +22,7 @@ impl CapacityPoint {
         self.rate.span_of(Frames::new(i64::from(self.period)))
     }
 
-    pub fn wait_at_most(&self) -> Span {
+    pub fn wait_at_max(&self) -> Span {
         if self.window == 0 { self.period_span() } else { self.wait }
     }
 
@@ -154,6 +154,6 @@ mod tests {
         snapshot!(asked.local());
         let none = CapacityPoint { window: 0, workers: 1, real: true, ..asked };
         let name = "96000 Hz, 210 frames (2.19 ms), window 0, 1 worker, real work";
-        assert_eq!((none.to_string(), none.wait_at_most()), (name.to_owned(), none.period_span()));
+        assert_eq!((none.to_string(), none.wait_at_max()), (name.to_owned(), none.period_span()));
     }
 }

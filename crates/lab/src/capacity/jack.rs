@@ -104,7 +104,7 @@ impl JackMaster {
         format!(
             "the master is a client of {} without a card (-d dummy), which calls it once a cycle and waits until it \
              returns; xruns are what that server told of, a return or a wake-up of its own that came too late: an \
-             answer that is missed is none to it, and nothing is taken off for freezes",
+             answer that is missed is none to it, and nothing is taken off for stalls",
             self.version
         )
     }

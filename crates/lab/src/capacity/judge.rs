@@ -1,4 +1,4 @@
-//! Attributes missed blocks: to freezes of the host, or to us. Pure.
+//! Attributes missed blocks: to stalls of the host, or to us. Pure.
 
 use tautline_io::thread::stall::Stall;
 use tautline_proto::time::Span;
@@ -13,7 +13,7 @@ pub(super) struct BlockMisses {
     pub(super) missed: u64,
     /// Missed blocks in flight while every core was frozen.
     pub(super) in_freeze: u64,
-    /// Missed blocks due while the backlog of a freeze was worked off.
+    /// Missed blocks due while the backlog of a stall was worked off.
     pub(super) after_freeze: u64,
     /// Other missed blocks that a stall of one core would explain; they still count as ours.
     pub(super) of_a_core: u64,
@@ -32,27 +32,27 @@ pub(super) struct BlockPace {
 }
 
 impl BlockPace {
-    /// Time for a worker to catch up after a freeze of this length. The master does not send the
+    /// Time for a worker to catch up after a stall of this length. The master does not send the
     /// blocks that it skips meanwhile, so the backlog is at most a period; each block reduces it by
     /// its spare time.
     fn catches_up_in(self, frozen: Span) -> Span {
         let behind = frozen.min(self.period).as_nanos();
         let gained = (self.period - self.cost).as_nanos().max(1);
-        let most = self.period.as_nanos().saturating_mul(MOST_BLOCKS);
+        let most = self.period.as_nanos().saturating_mul(MAX_BLOCKS);
         let nanos = i128::from(behind) * i128::from(self.period.as_nanos()) / i128::from(gained);
         Span::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX).min(most))
     }
 }
 
-/// Maximum number of blocks that a freeze excuses after its end: those of a worker that is 99 %
+/// Maximum number of blocks that a stall excuses after its end: those of a worker that is 99 %
 /// busy.
-const MOST_BLOCKS: i64 = 100;
+const MAX_BLOCKS: i64 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Explains {
-    /// The freeze overlaps the block's time in flight.
+    /// The stall overlaps the block's time in flight.
     Overlaps,
-    /// The backlog of the freeze may still exist.
+    /// The backlog of the stall may still exist.
     Follows,
 }
 

@@ -140,7 +140,7 @@ impl Machines {
             }
         }
         let config = OffloadedConfig {
-            wait: point.wait_at_most(),
+            wait: point.wait_at_max(),
             datagram_bytes: DATAGRAM_BYTES,
             ..OffloadedConfig::new(set, point.rate, point.window)
         };
@@ -215,7 +215,7 @@ impl Machines {
             outputs: 1,
             controls_in: self.options.work.controls().count(),
             controls_out: 0,
-            most_frames: point.period,
+            max_frames: point.period,
             ..SoundSet::default()
         }
     }

@@ -84,7 +84,7 @@ impl RemotePlugin {
         if outcome.stood_in > 0 {
             log.miss(due - period.times(i64::from(point.window)), now());
         }
-        let needed = began + point.wait_at_most();
+        let needed = began + point.wait_at_max();
         while let Some(slack) = self.attendant.take_slack() {
             let Some(left) = slack.left else { continue };
             let sent = self.began[place(slack.position / u64::from(point.period.max(1)))];
@@ -103,12 +103,12 @@ struct CostlyBlock {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CostControls {
     work: CapacityWork,
-    values: [f32; Self::MOST],
+    values: [f32; Self::MAX],
     count: usize,
 }
 
 impl CostControls {
-    const MOST: usize = 4;
+    const MAX: usize = 4;
 
     pub(super) const fn count(&self) -> usize {
         self.count
@@ -143,7 +143,7 @@ impl CapacityWork {
 
     pub(super) const fn controls(self) -> CostControls {
         let count = if matches!(self, Self::Burst) { 4 } else { 3 };
-        CostControls { work: self, values: [0.0; CostControls::MOST], count }
+        CostControls { work: self, values: [0.0; CostControls::MAX], count }
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) enum CapacityFinding {
     /// As few blocks missed as allowed, apart from those due to the host.
     Whole,
     Missed,
-    Void,
+    InvalidWindow,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl CapacitySearch {
     pub(super) fn tried(&mut self, finding: CapacityFinding) {
         let Some(CapacityTry { cost, held }) = self.next() else { return };
         match finding {
-            CapacityFinding::Void => {
+            CapacityFinding::InvalidWindow => {
                 self.voids += 1;
                 if self.voids >= VOIDS {
                     self.phase = SearchPhase::Ended(self.held());

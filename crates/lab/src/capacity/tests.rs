@@ -29,9 +29,9 @@ fn if_no_more_than(capacity: Span) -> impl FnMut(CapacityTry) -> CapacityFinding
 
 #[test]
 fn workers_are_unanswered_where_they_were_asked_for_and_no_row_of_theirs_is_known() {
-    let void = |why: &str| Some(why.to_owned());
-    assert_eq!(unanswered(vec![void("first"), void("second")]), void("first"));
-    assert_eq!(unanswered(vec![void("first"), None]), None);
+    let invalid = |why: &str| Some(why.to_owned());
+    assert_eq!(unanswered(vec![invalid("first"), invalid("second")]), invalid("first"));
+    assert_eq!(unanswered(vec![invalid("first"), None]), None);
     assert_eq!(unanswered(Vec::new()), None, "the plugin here alone");
 }
 
@@ -107,7 +107,7 @@ fn the_cost_that_was_too_much_lies_above_the_last_that_was_held() {
 fn workers_that_miss_what_costs_nothing_and_runs_in_which_nothing_is_due_end_it() {
     let (tried, held) = searched(|_| CapacityFinding::Missed);
     assert_eq!((tried.len(), held), (2, None));
-    let (tried, held) = searched(|_| CapacityFinding::Void);
+    let (tried, held) = searched(|_| CapacityFinding::InvalidWindow);
     assert_eq!((tried.len(), held), (2, None));
 }
 

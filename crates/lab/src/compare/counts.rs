@@ -13,7 +13,7 @@ use statrs::function::factorial::ln_binomial;
 
 use super::{ComparedFigure, ComparedVerdict};
 use crate::report::{SecondCount, StreamBySecond};
-use crate::statistics::{CHANCE, LEAST, Missed, ranked};
+use crate::statistics::{CHANCE, MIN, Missed, ranked};
 
 pub(super) const MISSED: &str = "missed_share";
 
@@ -45,7 +45,7 @@ impl ReadCounts {
     pub(super) fn missed(stream: &StreamBySecond, both_tell_unsent: bool) -> (Self, u64) {
         let never_sent = stream.never_sent.as_deref().filter(|_| both_tell_unsent).unwrap_or(&[]);
         let unsent: u64 = never_sent.iter().map(|(_, count)| u64::from(*count)).sum();
-        let all = [&stream.late[..], &stream.lost, &stream.unheard, never_sent].concat();
+        let all = [&stream.late[..], &stream.lost, &stream.underrun_discarded, never_sent].concat();
         (Self::of(&all, stream.seconds), stream.due.saturating_add(unsent))
     }
 
@@ -71,7 +71,7 @@ pub(super) fn compare(
     let counted = [first.counted(due_first), second.counted(due_second)];
     let share = |of: &SecondsCounted| of.count as f64 / of.due.max(1) as f64;
     let shares = [share(&counted[0]), share(&counted[1])];
-    let short = counted.iter().any(|of| of.seconds < LEAST as u64);
+    let short = counted.iter().any(|of| of.seconds < MIN as u64);
     let parts = [in_seconds(&counted), within(first, second)];
     let part = if parts[0].p <= parts[1].p { parts[0] } else { parts[1] };
     let p = (2.0 * part.p).min(1.0);
@@ -83,7 +83,7 @@ pub(super) fn compare(
     };
     let why = short.then(|| {
         let [a, b] = counted.map(|of| of.seconds);
-        format!("too short: {a} and {b} seconds, and {LEAST} are the least")
+        format!("too short: {a} and {b} seconds, and {MIN} are the least")
     });
     let a12 = f64::midpoint(by_seconds(first, second), 1.0);
     ComparedFigure {
@@ -115,7 +115,7 @@ fn in_seconds([first, second]: &[SecondsCounted; 2]) -> CountedPart {
 
 fn within(first: &ReadCounts, second: &ReadCounts) -> CountedPart {
     let (a, b) = (first.per_second(), second.per_second());
-    if a.len() < LEAST || b.len() < LEAST {
+    if a.len() < MIN || b.len() < MIN {
         return CountedPart { p: 1.0, more: false };
     }
     let found = ranked(&a, &b);
@@ -149,7 +149,7 @@ fn could_differ([first, second]: &[SecondsCounted; 2]) -> bool {
         fisher(Missed::of(a, one), Missed::of(b, other))
     };
     let least = [true, false].map(|side| all_in(first.seconds, second.seconds, side));
-    let enough = with >= 2 * LEAST as u64;
+    let enough = with >= 2 * MIN as u64;
     enough || 2.0 * least[0].min(least[1]) < CHANCE
 }
 

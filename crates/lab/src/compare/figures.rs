@@ -12,9 +12,9 @@ use super::counts::{self, ReadCounts};
 use super::read::{ReadPart, ReadRow};
 use super::{CompareOptions, ComparedFigure, ComparedRow, ComparedVerdict, stages};
 use crate::report::StreamBySecond;
-use crate::statistics::{LEAST, SeriesDifference, compare, median};
+use crate::statistics::{MIN, SeriesDifference, compare, median};
 
-const USUAL_RATE: u32 = 48_000;
+const DEFAULT_RATE: u32 = 48_000;
 
 enum Judged {
     /// Differences up to the threshold plus this are ignored.
@@ -157,7 +157,9 @@ fn streams(
     };
     missed("late_share", |stream| ReadCounts::of(&stream.late, stream.seconds));
     missed("lost_share", |stream| ReadCounts::of(&stream.lost, stream.seconds));
-    missed("unheard_share", |stream| ReadCounts::of(&stream.unheard, stream.seconds));
+    missed("underrun_discarded_share", |stream| {
+        ReadCounts::of(&stream.underrun_discarded, stream.seconds)
+    });
     for key in ["sender_xruns", "receiver_xruns"] {
         let both =
             [(first, one), (second, other)].map(|(row, stream)| row.xruns(key, stream.seconds));
@@ -209,7 +211,7 @@ fn time(
         Judged::Beyond(_) => {
             let [a, b] = [a.len(), b.len()];
             let why = format!(
-                "too short: {a} and {b} seconds in which it is known, and {LEAST} are the least"
+                "too short: {a} and {b} seconds in which it is known, and {MIN} are the least"
             );
             (ComparedVerdict::Unknown, Some(why))
         }
@@ -241,7 +243,7 @@ fn could_differ(a: &[f64], b: &[f64], threshold: f64) -> bool {
 
 impl ReadRow {
     fn frame_ns(&self) -> f64 {
-        let rate = self.row.stream.as_ref().map_or(USUAL_RATE, |stream| stream.rate.max(1));
+        let rate = self.row.stream.as_ref().map_or(DEFAULT_RATE, |stream| stream.rate.max(1));
         1e9 / f64::from(rate)
     }
 

@@ -6,7 +6,7 @@ use super::read::{ReadReport, ReadRow};
 use super::{CompareOptions, ComparedRow, counts, figures};
 
 /// Name of the last row, for any latency, so that two reports can be compared.
-pub const LEAST: &str = "the least";
+pub const MIN: &str = "the least";
 
 /// Experiments whose rows depend on their results: a missing row is not an omission.
 const SEARCHES: [&str; 2] = ["load", "min-latency"];
@@ -101,15 +101,15 @@ fn found(first: &ReadReport, second: &ReadReport) -> Option<ComparedRow> {
 /// Result of a search. For `least`, only its last row counts, not a held latency.
 fn held(report: &ReadReport) -> Option<String> {
     if report.experiment == "min-latency" {
-        let least = report.rows.iter().find(|row| row.row.name == LEAST)?;
+        let least = report.rows.iter().find(|row| row.row.name == MIN)?;
         return Some(least.row.configured?.to_string());
     }
     let last = report.rows.iter().rev().find_map(|row| row.row.name.split_once(HELD));
     last.map(|(what, _)| what.to_owned())
 }
 
-/// Compares the number of freezes, not their lengths: a machine without any is no worse. Streams
-/// count freezes separately.
+/// Compares the number of stalls, not their lengths: a machine without any is no worse. Streams
+/// count stalls separately.
 fn freezes(
     (first, one): (&ReadReport, &ReadRow),
     (second, other): (&ReadReport, &ReadRow),
@@ -120,7 +120,7 @@ fn freezes(
     let (of_first, of_second) = (first.seconds(), second.seconds());
     let (a, b) = one.frozen(of_first).zip(other.frozen(of_second))?;
     let due = [of_first, of_second].map(u64::from);
-    let figures = vec![counts::compare("freezes_per_s", (&a, due[0]), (&b, due[1]))];
+    let figures = vec![counts::compare("stalls_per_s", (&a, due[0]), (&b, due[1]))];
     Some(ComparedRow { name: one.row.name.clone(), figures, ..ComparedRow::default() })
 }
 
@@ -139,9 +139,9 @@ fn of(first: &ReadRow, second: &ReadRow, options: CompareOptions, in_sound: bool
     let [one, other] = [&first.row, &second.row];
     let other_name = (one.name != other.name).then(|| other.name.clone());
     for (row, which) in [(one, "first"), (other, "second")] {
-        if let Some(why) = &row.void {
-            let why = format!("void in the {which} report: {why}");
-            let gone = one.void.is_none();
+        if let Some(why) = &row.invalid {
+            let why = format!("invalid in the {which} report: {why}");
+            let gone = one.invalid.is_none();
             return ComparedRow { gone, other_name, ..ComparedRow::unknown(&one.name, why) };
         }
     }

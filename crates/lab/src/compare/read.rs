@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use tautline_report::distribution::Summary;
 
 use super::counts::ReadCounts;
-use crate::report::bounded::{MOST_PARTS, MOST_ROWS};
+use crate::report::bounded::{MAX_PARTS, MAX_ROWS};
 use crate::report::{HostDescription, LabReport, PartBySecond, ReportRow};
 use crate::statistics::median;
 
@@ -33,9 +33,9 @@ const LONGEST: u64 = 256 << 20;
 const LONGEST_RUN: usize = 32 << 20;
 
 /// Eleven and a half days: limits memory and time of a comparison.
-const MOST_SECONDS: usize = 1_000_000;
+const MAX_SECONDS: usize = 1_000_000;
 /// The same duration with the shortest packets; comparing counts takes steps of their square root.
-const MOST_DUE: u64 = 10_000_000_000;
+const MAX_DUE: u64 = 10_000_000_000;
 
 const WRITE: &str = "write a report with --report-file X.json";
 const AGAIN: &str = "run the experiment again, and let it end";
@@ -116,7 +116,7 @@ impl ReadPart {
 impl ReadRow {
     pub(super) fn is_comparable(&self) -> bool {
         let row = &self.row;
-        row.void.is_none() && (!row.intervals.is_empty() || row.missed.is_some())
+        row.invalid.is_none() && (!row.intervals.is_empty() || row.missed.is_some())
     }
 
     /// Whether it is a stream; older reports of streams have no seconds.
@@ -153,8 +153,8 @@ impl ReadRow {
     }
 
     pub(super) fn frozen(&self, seconds: u32) -> Option<ReadCounts> {
-        self.row.freezes?;
-        // The row has only seconds with freezes; their times do not matter.
+        self.row.stalls?;
+        // The row has only seconds with stalls; their times do not matter.
         let counts =
             self.row.intervals.iter().map(|second| u32::try_from(second.count).unwrap_or(u32::MAX));
         let counts: Vec<(u32, u32)> = (0..).zip(counts).collect();
@@ -170,7 +170,7 @@ impl ReadRow {
         let second = |at: i64| u32::try_from(at.div_euclid(1_000_000_000)).ok();
         let told = events.values.iter().filter_map(|(at, count)| Some((second(*at)?, *count)));
         let told: Vec<(u32, u32)> = told.collect();
-        let known = match events.untold {
+        let known = match events.without_time {
             0 => seconds,
             _ => told.iter().map(|(at, _)| at.saturating_add(1)).max().unwrap_or(0).min(seconds),
         };
@@ -190,12 +190,12 @@ impl ReadRow {
         let parts = stream.map_or(0, |stream| stream.parts.len());
         let figures = self.row.words.len().max(self.counters.len());
         let due = self.due();
-        let what = match (seconds > MOST_SECONDS, due > MOST_DUE) {
+        let what = match (seconds > MAX_SECONDS, due > MAX_DUE) {
             (true, _) => format!("{seconds} seconds"),
             (false, true) => format!("{due} packets"),
-            (false, false) if parts > MOST_PARTS => format!("{parts} parts"),
-            (false, false) if figures > MOST_PARTS => {
-                format!("more than {MOST_PARTS} figures")
+            (false, false) if parts > MAX_PARTS => format!("{parts} parts"),
+            (false, false) if figures > MAX_PARTS => {
+                format!("more than {MAX_PARTS} figures")
             }
             (false, false) if self.has_a_part_twice() => "parts of one name".to_owned(),
             (false, false) => return None,
@@ -315,11 +315,11 @@ impl ReadReport {
         if report.rows.is_empty() {
             return Err(("is a report without rows".to_owned(), AGAIN));
         }
-        if report.rows.len() > MOST_ROWS {
-            return none(&format!("JSON with more than {MOST_ROWS} rows"));
+        if report.rows.len() > MAX_ROWS {
+            return none(&format!("JSON with more than {MAX_ROWS} rows"));
         }
         let due = report.rows.iter().map(ReadRow::due).fold(0, u64::saturating_add);
-        let together = || (due > MOST_DUE).then(|| format!("JSON with rows of {due} packets"));
+        let together = || (due > MAX_DUE).then(|| format!("JSON with rows of {due} packets"));
         match report.rows.iter().find_map(ReadRow::beyond).or_else(together) {
             Some(beyond) => none(&beyond),
             None => Ok(report),
@@ -378,7 +378,7 @@ impl ReadReport {
         let froze = |report: &Self| report.hosts.iter().filter_map(|host| host.stalls).max();
         if let Some((a, b)) = froze(self).zip(froze(other)).filter(|(a, b)| a != b) {
             notes.push(format!(
-                "freezes in which every core stood still: {a} in the first and {b} in the second, by the \
+                "stalls in which every core stood still: {a} in the first and {b} in the second, by the \
                  machine"
             ));
         }

@@ -21,19 +21,19 @@ fn report(medians_us: &[i64], seed: u64) -> Value {
                 })
                 .collect();
             json!({
-                "name": format!("test {index}"), "void": null, "uncertainty_ns": 5_000,
+                "name": format!("test {index}"), "invalid": null, "uncertainty_ns": 5_000,
                 "configured_ns": 5_000_000, "intervals": intervals, "of another version": [1, 2],
                 "missed": { "due": 60_000, "missed": 3, "at_most": 0.0 },
             })
         })
         .collect();
-    json!({ "schema": 1, "experiment": "latency-sweep", "rows": rows })
+    json!({ "schema": 2, "experiment": "latency-sweep", "rows": rows })
 }
 
 fn many(rows: usize, missed: &Value) -> String {
     let rows: Vec<Value> =
         (0..rows).map(|at| json!({ "name": at.to_string(), "missed": missed })).collect();
-    json!({ "schema": 1, "experiment": "x", "rows": rows }).to_string()
+    json!({ "schema": 2, "experiment": "x", "rows": rows }).to_string()
 }
 
 fn read(report: &Value) -> ReadReport {
@@ -153,9 +153,9 @@ fn freezes_are_counted_and_a_machine_without_any_is_no_worse() {
         let mut report = report(&[5_000, 5_000], 1);
         report["experiment"] = json!("stalls");
         let row = &mut report["rows"][1];
-        row["name"] = json!("freezes of every core");
+        row["name"] = json!("stalls of every core");
         row["missed"] = json!(null);
-        row["freezes"] = json!(2 * seconds);
+        row["stalls"] = json!(2 * seconds);
         row["intervals"] = json!((0..seconds).map(second).collect::<Vec<_>>());
         report
     };
@@ -164,7 +164,7 @@ fn freezes_are_counted_and_a_machine_without_any_is_no_worse() {
     assert_eq!(compared(&few, &none).outcome, ComparedOutcome::Same);
     assert_eq!(compared(&many, &none).outcome, ComparedOutcome::Better);
     let worse = compared(&none, &many);
-    assert_eq!(worse.because, ["freezes of every core: freezes"], "{worse}");
+    assert_eq!(worse.because, ["stalls of every core: stalls"], "{worse}");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn what_cannot_be_compared_is_said_and_leaves_it_undecided() {
     let first = report(&[5_000, 5_000, 5_000, 5_000], 1);
     let mut second = report(&[5_000, 9_000, 9_000, 9_000], 2);
     second["rows"][0]["name"] = json!("another");
-    second["rows"][1]["void"] = json!("no packet came");
+    second["rows"][1]["invalid"] = json!("no packet came");
     second["rows"][2]["configured_ns"] = json!(9_000_000);
     second["rows"][3]["intervals"].as_array_mut().unwrap().truncate(7);
     let there = compared(&first, &second);
@@ -251,7 +251,7 @@ fn what_only_the_first_has_measured_is_gone_and_that_is_worse() {
     let first = report(&[5_000, 5_000, 5_000], 1);
     let mut second = report(&[5_000, 5_000, 5_000], 2);
     second["rows"][0]["name"] = json!("another");
-    second["rows"][1]["void"] = json!("no packet came");
+    second["rows"][1]["invalid"] = json!("no packet came");
     second["rows"][2]["intervals"] = json!([]);
     let there = compared(&first, &second);
     assert_eq!(names(&there, |row| row.gone), ["test 0", "test 1", "test 2"]);
@@ -333,7 +333,7 @@ fn another_file_is_refused_in_one_sentence_with_what_it_is() {
         (b"[]", "other JSON; "),
         (b"null", "other JSON; "),
         (
-            b"{\"schema\": 1, \"experiment\": \"x\", \"rows\": []}",
+            b"{\"schema\": 2, \"experiment\": \"x\", \"rows\": []}",
             "is a report without rows; run the",
         ),
         (b"<!doctype html>", "it is a page; "),
@@ -341,10 +341,10 @@ fn another_file_is_refused_in_one_sentence_with_what_it_is() {
         (b"{\"streams\": []}", "other JSON; "),
         (b"{\"a\": \xff}", "JSON with an error: "),
         (
-            b"{\"schema\": 1, \"role\": \"recv\", \"streams\": []}",
+            b"{\"schema\": 2, \"role\": \"recv\", \"streams\": []}",
             "is a report without rows; run the",
         ),
-        (b"{\"schema\": 1, \"experiment\": \"x\", \"rows\": [1]}", "JSON with other fields ("),
+        (b"{\"schema\": 2, \"experiment\": \"x\", \"rows\": [1]}", "JSON with other fields ("),
         (
             b"{\"experiment\": \"x\", \"rows\": []}",
             "is not a report: it is JSON without a schema; ",

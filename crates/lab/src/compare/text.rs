@@ -201,8 +201,8 @@ impl ComparedFigure {
             "missed_share" => "missed".to_owned(),
             "late_share" => "late".to_owned(),
             "lost_share" => "lost".to_owned(),
-            "unheard_share" => "unheard".to_owned(),
-            "freezes_per_s" => "freezes".to_owned(),
+            "underrun_discarded_share" => "discarded by underruns".to_owned(),
+            "stalls_per_s" => "stalls".to_owned(),
             "sender_xruns_per_s" => "sender's xruns".to_owned(),
             _ => "receiver's xruns".to_owned(),
         }

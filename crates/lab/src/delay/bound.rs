@@ -15,7 +15,7 @@ use crate::statistics::median;
 
 const GROUPS: usize = 20;
 const IN_GROUP: usize = 5;
-const MOST_ALIKE: f64 = 0.9;
+const MAX_ALIKE: f64 = 0.9;
 /// Fewer values give no estimate of the spread.
 const FEWEST: usize = 3;
 const DEVIATIONS: f64 = 1.959_964;
@@ -64,7 +64,7 @@ fn widening(middles: &[f64], mean: f64, square: f64) -> f64 {
     let chance = 2.0 / (middles.len() as f64).sqrt();
     let alike = products / square;
     if alike > chance {
-        let alike = alike.min(MOST_ALIKE);
+        let alike = alike.min(MAX_ALIKE);
         ((1.0 + alike) / (1.0 - alike)).sqrt()
     } else {
         1.0

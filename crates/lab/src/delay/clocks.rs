@@ -28,7 +28,7 @@ impl JoinedClocks {
         row.add("round_trip_ns", "round trip, by one clock", round_trip);
         // Also explains why no mark was found: a clock that stepped.
         if let Some(why) = self.untimely(row) {
-            row.void = Some(why);
+            row.invalid = Some(why);
         }
     }
 

@@ -21,7 +21,7 @@ pub struct DelayBetween {
     pub devices: [String; 2],
     pub settings: Settings,
     pub options: DelayOptions,
-    /// With two clocks, the row is void if the uncertainty of the median is greater.
+    /// With two clocks, the row is invalid if the uncertainty of the median is greater.
     pub max_uncertainty: Span,
 }
 
@@ -35,7 +35,7 @@ const WRITING: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 const SPARE: Span = Span::from_secs(30);
 
-/// Plays marks at the first place and records them at the second. A failed measurement is a void
+/// Plays marks at the first place and records them at the second. A failed measurement is an invalid
 /// row.
 pub fn measure_between(places: [HostPlace; 2], plan: &DelayBetween, stop: &Stop) -> LabReport {
     let name = places.each_ref().map(HostPlace::to_string);
@@ -57,7 +57,7 @@ pub fn measure_between(places: [HostPlace; 2], plan: &DelayBetween, stop: &Stop)
                 true => vec![HostDescription::here("here")],
                 false => hosts,
             };
-            let row = ReportRow::void(format!("{} to {}", ends[0], ends[1]), error.to_string());
+            let row = ReportRow::invalid(format!("{} to {}", ends[0], ends[1]), error.to_string());
             report.rows.push(row);
             report
         }
@@ -171,7 +171,7 @@ impl DelayBetween {
             self.options;
         let Settings { rate, channels, period, periods } = self.settings;
         let lasts = duration.map(|duration| settle + duration + SPARE);
-        let most = DelayOptions { duration: lasts, ..self.options }.most_marks(rate);
+        let most = DelayOptions { duration: lasts, ..self.options }.max_marks(rate);
         let longest = lasts.map(|lasts| ("longest", (lasts + SPARE).to_string()));
         let mut words: Vec<String> = ROLES[end].split(' ').map(str::to_owned).collect();
         words.push(self.devices[end].clone());

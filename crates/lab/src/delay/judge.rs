@@ -101,8 +101,8 @@ pub struct Outcome {
     /// Relative speed of the recorder's card in ppm, from stretches without drops or repeats;
     /// `None` for less than a second.
     pub drift_ppm: Option<f64>,
-    pub least_confidence: Option<f64>,
-    pub least_clear_db: Option<f64>,
+    pub min_confidence: Option<f64>,
+    pub min_clear_db: Option<f64>,
     pub gain: Option<f64>,
     pub turned: u64,
     pub exactness: Option<Exactness>,
@@ -141,14 +141,14 @@ const SAME_RATE: f64 = 1e-6;
 /// Smaller differences between two marks, in frames, are neither drops nor repeats.
 const SLIP: f64 = 0.5;
 /// Two cards of 100 ppm each.
-pub(super) const MOST_SWEPT_DRIFT: f64 = 200e-6;
+pub(super) const MAX_SWEPT_DRIFT: f64 = 200e-6;
 /// Marks may seem to be received this much before they were played, due to errors in the devices'
 /// times.
 pub(super) const EARLY: Span = Span::from_millis(10);
 /// Weight of two neighbouring marks in the drift estimate.
 const BELIEF: f64 = 0.05;
 /// No real card differs by more.
-const MOST_DRIFT: f64 = 1000e-6;
+const MAX_DRIFT: f64 = 1000e-6;
 
 /// Decides the outcome of marks. Marks must be passed in order, each as played before it is passed
 /// as heard.
@@ -284,12 +284,12 @@ impl Judge {
         let parts = [devices[0], devices[1], place];
         outcome.parts.iter_mut().zip(parts).for_each(|(all, part)| all.record(part));
         outcome.clocks.record(played.clock + heard.clock);
-        let least = outcome.least_confidence.map_or(heard.confidence, |c| c.min(heard.confidence));
-        outcome.least_confidence = Some(least);
+        let least = outcome.min_confidence.map_or(heard.confidence, |c| c.min(heard.confidence));
+        outcome.min_confidence = Some(least);
         outcome.gain = Some(heard.gain);
         outcome.turned += u64::from(heard.gain < 0.0);
-        let clear = [outcome.least_clear_db, heard.clear_db].into_iter().flatten();
-        outcome.least_clear_db = clear.reduce(f64::min);
+        let clear = [outcome.min_clear_db, heard.clear_db].into_iter().flatten();
+        outcome.min_clear_db = clear.reduce(f64::min);
         self.follow(played, heard);
         self.first_heard.get_or_insert(heard);
         self.last = Some((index, played, heard));
@@ -319,7 +319,7 @@ impl Judge {
         let slip = heard.frame - heard_last.frame - meant;
         let beyond = slip - meant * self.drift;
         // Sweeps are far apart, so that drift alone amounts to frames, more so across missed ones.
-        let allowed = if self.alike { MOST_SWEPT_DRIFT * meant } else { SLIP };
+        let allowed = if self.alike { MAX_SWEPT_DRIFT * meant } else { SLIP };
         // Position uncertainty due to other sound is not a slip.
         if beyond.abs() > allowed.max(heard.beside.hypot(heard_last.beside)) {
             let frames = beyond.abs().round() as u64;
@@ -332,7 +332,7 @@ impl Judge {
             self.even.played += meant;
             self.even.more += slip;
             let drift = self.drift + (slip / meant - self.drift) * BELIEF;
-            self.drift = drift.clamp(-MOST_DRIFT, MOST_DRIFT);
+            self.drift = drift.clamp(-MAX_DRIFT, MAX_DRIFT);
         }
     }
 

@@ -9,7 +9,7 @@ use super::bound::bound_95;
 use super::clocks::JoinedClocks;
 use super::judge::{Exactness, Outcome};
 use super::player::DeviceFaults;
-use super::sweep::LEAST_CLEAR_DB;
+use super::sweep::MIN_CLEAR_DB;
 use crate::report::{HostDescription, LabReport, Points, ReportRow};
 use crate::statistics::Missed;
 
@@ -73,10 +73,10 @@ impl MeasuredDelay {
         let mut row = self.row(format!("{output} to {input}"));
         report.hosts = self.hosts;
         if !self.marks.heard_any() {
-            row.void = Some(match self.best_unclear_db {
+            row.invalid = Some(match self.best_unclear_db {
                 Some(clear) => format!(
                     "no sweep that {output} played stood out at {input}: the best by {clear:.1} dB, \
-                     and {LEAST_CLEAR_DB} dB are needed; play it louder, or bring both together"
+                     and {MIN_CLEAR_DB} dB are needed; play it louder, or bring both together"
                 ),
                 None => format!(
                     "no mark that {output} played was heard at {input}; check what joins them, and \
@@ -129,11 +129,11 @@ impl MeasuredDelay {
         row.add("polarity", "polarity", marks.polarity());
         row.add("gain", "level of the marks, full scale being 1", marks.gain);
         row.add(
-            "least_confidence",
+            "min_confidence",
             "correlation of the worst mark, 1 being exact",
-            marks.least_confidence,
+            marks.min_confidence,
         );
-        if let Some(clear) = marks.least_clear_db {
+        if let Some(clear) = marks.min_clear_db {
             row.add("peak_to_sidelobe_db", "peak to sidelobe at worst, dB", clear);
         }
         row.add(

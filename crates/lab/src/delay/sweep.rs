@@ -25,7 +25,7 @@ const TO: f64 = 0.2;
 /// Frames around the peak in which the autocorrelation of a sweep is large.
 const LOBE: usize = 40;
 /// Minimum height of the peak above everything outside the lobe.
-pub(super) const LEAST_CLEAR_DB: f64 = 3.0;
+pub(super) const MIN_CLEAR_DB: f64 = 3.0;
 /// Correlation values per frame.
 const FINE: usize = 4;
 /// Position error allowed, in standard deviations of the noise, and error added by interpolation,
@@ -138,7 +138,7 @@ impl SweepFinder {
         while self.sound.len() >= self.spacing + self.sweep.len() {
             let mut passed = self.spacing / 2;
             match self.search() {
-                Some(sweep) if sweep.clear_db >= LEAST_CLEAR_DB => {
+                Some(sweep) if sweep.clear_db >= MIN_CLEAR_DB => {
                     // Puts the next sweep into the middle of the next search.
                     passed += (sweep.frame - self.first) as usize;
                     found(sweep);

@@ -134,7 +134,7 @@ fn row(report: &MeasuredDelay) -> &Outcome {
 }
 
 fn remarks(report: &crate::report::LabReport) -> String {
-    let voids = report.rows.iter().filter_map(|row| row.void.clone());
+    let voids = report.rows.iter().filter_map(|row| row.invalid.clone());
     voids.chain(report.notes.iter().cloned()).collect::<Vec<_>>().join("\n")
 }
 
@@ -155,7 +155,7 @@ fn a_known_delay_is_read_back_within_its_uncertainty() {
         assert_eq!((row.missed, row.repeated), (0, 0), "{report:?}");
         assert_eq!((row.dropped_frames, row.repeated_frames), (0, 0), "{report:?}");
         assert!(row.played >= 28, "{report:?}");
-        assert!(row.drift_ppm.is_none() && row.least_confidence.unwrap() > 0.9999, "{report:?}");
+        assert!(row.drift_ppm.is_none() && row.min_confidence.unwrap() > 0.9999, "{report:?}");
     }
 }
 

@@ -79,8 +79,8 @@ impl Agent {
             AgentAsk::Start(start) => {
                 self.children.start(&start).map(|child| AgentAnswer::Started { child })
             }
-            AgentAsk::Wait { child, most_ms } => {
-                self.children.wait(child, most_ms).map(AgentAnswer::Child)
+            AgentAsk::Wait { child, max_ms } => {
+                self.children.wait(child, max_ms).map(AgentAnswer::Child)
             }
             AgentAsk::Usage { child } => self.children.usage(child).map(AgentAnswer::Usage),
             AgentAsk::Interrupt { child } => {

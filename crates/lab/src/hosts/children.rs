@@ -97,8 +97,8 @@ impl Children {
         self.running.get_mut(child as usize).ok_or_else(|| format!("there is no child {child}"))
     }
 
-    pub(super) fn wait(&mut self, child: u32, most_ms: u64) -> Result<ChildState, String> {
-        let deadline = Instant::now() + Duration::from_millis(most_ms);
+    pub(super) fn wait(&mut self, child: u32, max_ms: u64) -> Result<ChildState, String> {
+        let deadline = Instant::now() + Duration::from_millis(max_ms);
         loop {
             let ended = self.child(child)?.try_wait().map_err(|error| error.to_string())?;
             if let Some(status) = ended {

@@ -32,7 +32,7 @@ pub struct Used {
 /// In microseconds: the default of the kernel and of containers.
 const PERIOD: u64 = 100_000;
 /// Maximum real-time share of a group in percent of a processor (sched(7): 950 ms of each second).
-const MOST_REAL_TIME: u32 = 95;
+const MAX_REAL_TIME: u32 = 95;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Tree {
@@ -116,7 +116,7 @@ impl Group {
             Tree::Own(root) => {
                 let folder = self.open(&root, name, None)?;
                 // With real-time group scheduling, a new group has no share, and FIFO fails in it.
-                let share = PERIOD * u64::from(percent.min(MOST_REAL_TIME)) / 100;
+                let share = PERIOD * u64::from(percent.min(MAX_REAL_TIME)) / 100;
                 let _ = write(&folder.join("cpu.rt_period_us"), &PERIOD.to_string());
                 let _ = write(&folder.join("cpu.rt_runtime_us"), &share.to_string());
                 let most = if percent >= 100 { "-1".into() } else { quota.to_string() };

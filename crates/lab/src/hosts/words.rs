@@ -42,7 +42,7 @@ pub(super) enum AgentAsk {
     Start(Start),
     Wait {
         child: u32,
-        most_ms: u64,
+        max_ms: u64,
     },
     Usage {
         child: u32,

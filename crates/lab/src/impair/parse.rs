@@ -195,8 +195,8 @@ impl PathChanges {
             return if self.loss.is_some() { Ok(Loss::NONE) } else { Err(WordError::NoLoss) };
         }
         // Rounded up to two digits, so that the printed value is accepted.
-        let least = (Loss::least_burst(share) * 100.0 - 1e-6).ceil() / 100.0;
-        if length + 1e-9 < Loss::least_burst(share) {
+        let least = (Loss::min_burst(share) * 100.0 - 1e-6).ceil() / 100.0;
+        if length + 1e-9 < Loss::min_burst(share) {
             return Err(WordError::ShortBursts { share: Share(share), length, least });
         }
         Ok(Loss::bursts(share, length))

@@ -243,7 +243,7 @@ impl RelayWorker {
             notes.push("datagrams were dropped that no path lost: too many came at once".into());
         }
         RelayReport {
-            schema: 1,
+            schema: 2,
             experiment: "impair",
             seed,
             duration_ns: (now() - self.start).as_nanos(),

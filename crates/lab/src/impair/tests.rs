@@ -81,6 +81,6 @@ fn what_may_wait_is_bounded() {
         impairer.take(Leg::There, UdpPort::Media, &[0; 65_000], at(index));
     }
     let counters = impairer.counters(Leg::There, UdpPort::Media);
-    assert_eq!(counters.overflowed as usize, 2000 - MOST_WAITING / 65_000);
+    assert_eq!(counters.overflowed as usize, 2000 - MAX_WAITING / 65_000);
     assert_eq!(counters.lost, 0);
 }

@@ -8,7 +8,7 @@ use tautline_proto::wrap::{Unwrapper, Wrapped};
 use super::flows::{Numbered, PacketFlow, TimestampUnit, instant};
 use crate::report::{Points, Published, ReportRow, Statistic};
 use crate::statistics::{Missed, Series};
-use tautline_report::ledger::{HeardPacket, LedgerError, LedgerLines, LedgerPacket, SentPacket};
+use tautline_report::ledger::{LedgerError, LedgerLines, LedgerPacket, ReceivedPacket, SentPacket};
 
 /// Deviation of a media clock in ppm that means another rate: crystals stay within 100 ppm.
 const ANOTHER_RATE: f64 = 1000.0;
@@ -215,7 +215,7 @@ pub(super) fn read_ledger(text: &str) -> Result<Vec<LedgerLine>, String> {
         |error: LedgerError| format!("{error}; give what taut send --packet-log FILE.csv writes");
     let lines = LedgerLines::of(text.as_bytes()).map_err(|error| mended(error.into()))?;
     let knows = |columns: &[&str]| columns.iter().all(|name| lines.has(name));
-    if knows(HeardPacket::COLUMNS) && !knows(SentPacket::COLUMNS) {
+    if knows(ReceivedPacket::COLUMNS) && !knows(SentPacket::COLUMNS) {
         return Err("it is a receiver's ledger; give the sender's, which taut send --packet-log \
                     FILE.csv writes, or listen where the stream arrives (--listen)"
             .to_owned());

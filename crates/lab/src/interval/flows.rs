@@ -127,7 +127,7 @@ const ANEW: i64 = 3000;
 /// Pause after which an AVTP sender is taken to have restarted: timestamps wrap after 4.3 s,
 /// numbers after 256 packets.
 const PAUSE: Span = Span::from_secs(2);
-pub(super) const LEAST: usize = 10;
+pub(super) const MIN: usize = 10;
 
 pub(super) struct SortedFlows {
     pub(super) streams: Vec<PacketFlow>,
@@ -174,7 +174,7 @@ impl Flows {
                 pair[1].sequence == next.value
             };
             let following = seen.windows(2).filter(follows).count();
-            if seen.len() < LEAST {
+            if seen.len() < MIN {
                 sorted.few += seen.len();
                 continue;
             }

@@ -17,7 +17,7 @@ use crate::report::{LabReport, ReportRow};
 
 /// Interval of checks for the end while no packet arrives. Does not affect the result, thanks to
 /// kernel timestamps.
-const PATIENCE: Span = Span::from_millis(50);
+const TIMEOUT: Span = Span::from_millis(50);
 /// Interval of fetching Ethernet frames: the socket holds a quarter of a second of them.
 const FETCH: Span = Span::from_millis(10);
 
@@ -28,7 +28,7 @@ pub(super) enum Socket {
 
 impl Socket {
     pub(super) fn udp(options: &UdpOptions) -> Result<Self, OpenError> {
-        Ok(Self::Udp(Box::new(BlockedUdp::open(options, PATIENCE)?)))
+        Ok(Self::Udp(Box::new(BlockedUdp::open(options, TIMEOUT)?)))
     }
 
     pub(super) fn ethernet(options: &EthernetOptions) -> Result<Self, OpenError> {
@@ -110,7 +110,7 @@ pub(super) fn listen(mut socket: Socket, flags: &IntervalFlags, stop: &Stop) -> 
         }
     }
     if report.rows.is_empty() {
-        report.rows.push(ReportRow::void(
+        report.rows.push(ReportRow::invalid(
             socket.name(),
             "no stream of RTP or AVTP came; start the sender first, and check the address and the \
              firewall (taut doctor)",

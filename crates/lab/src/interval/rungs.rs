@@ -7,19 +7,19 @@ use tautline_engine::plan::pacing::PacingMode;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Rate;
 use tautline_proto::wrap::{Unwrapper, Wrapped};
-use tautline_report::ledger::HeardPacket;
+use tautline_report::ledger::ReceivedPacket;
 
 use super::beside::{compare, counted_of_loop, looping};
 use super::figures::{against_media, handed_over, intervals};
 use super::flows::{Numbered, TimestampUnit};
-use super::stamps::{self, LEAST, are_launch_times};
+use super::stamps::{self, MIN, are_launch_times};
 use crate::answer::Answer;
 use crate::cases::Cases;
 use crate::report::ReportRow;
 use crate::statistics::Missed;
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
-/// Sends `stream` with `--pacing` set to each of `modes`. A mode unavailable here is a void row.
+/// Sends `stream` with `--pacing` set to each of `modes`. A mode unavailable here is an invalid row.
 pub(super) fn climb(
     ends: &mut StreamEnds,
     cases: &mut Cases<'_>,
@@ -35,13 +35,13 @@ pub(super) fn climb(
             }
             answer.tell(&format!("{name}: a stream of {}", stream.settle + stream.duration));
             let came = cases.attempt(name, ends, |ends| ends.run(plan))?;
-            Some(came.map_err(|error| ReportRow::void(name, error.to_string())))
+            Some(came.map_err(|error| ReportRow::invalid(name, error.to_string())))
         };
         let rows = match run(mode.name(), &with_pacing(stream, mode)) {
             Some(Ok(ours)) => {
                 with_loop(mode, &ours, |name| run(name, &looping(stream, mode, &ours.sent)))
             }
-            Some(Err(void)) => vec![void],
+            Some(Err(invalid)) => vec![invalid],
             None => break,
         };
         rows.into_iter().for_each(|row| cases.row(row));
@@ -54,7 +54,7 @@ fn with_loop(
     run: impl FnOnce(&str) -> Option<Result<StreamOutcome, ReportRow>>,
 ) -> Vec<ReportRow> {
     let mut rows = of_ours(mode, ours);
-    if mode == PacingMode::Batch || rows[0].void.is_some() {
+    if mode == PacingMode::Batch || rows[0].invalid.is_some() {
         return rows;
     }
     let name = format!("{mode}, a bare loop");
@@ -64,7 +64,7 @@ fn with_loop(
             compare(mode, &rows, &mut bare);
             rows.extend(bare);
         }
-        Some(Err(void)) => rows.push(void),
+        Some(Err(invalid)) => rows.push(invalid),
         None => {}
     }
     rows
@@ -110,7 +110,7 @@ fn rows(
         row.add("lead_ns", "launched after it was due", lead);
     }
     if are_launch_times(&launched(outcome, counted)) {
-        row.void = Some(
+        row.invalid = Some(
             "packets came at the intervals of their launch times to the nanosecond: the receiver was told those for \
              arrivals, as within one network namespace; give it another (--with netns:NAME)"
                 .to_owned(),
@@ -118,7 +118,7 @@ fn rows(
         return vec![row];
     }
     if packets.len() < 2 {
-        row.void = Some(
+        row.invalid = Some(
             "no two packets that count arrived; the receiver is to be at the other end of the interface that they leave \
              by (--with PLACE, by Ethernet --avtp HERE,THERE)"
                 .to_owned(),
@@ -136,7 +136,7 @@ fn rows(
     }
     // Not every driver timestamps departures.
     let left = departed(outcome, counted);
-    if left.len() > LEAST {
+    if left.len() > MIN {
         rows.push(intervals(format!("{name}, as it left"), &left, unit));
     }
     rows.extend(against_media(name, &packets, unit).map(|(row, _)| row));
@@ -146,7 +146,7 @@ fn rows(
 fn came<'a>(
     outcome: &'a StreamOutcome,
     counted: &'a HashSet<u32>,
-) -> impl Iterator<Item = &'a HeardPacket> {
+) -> impl Iterator<Item = &'a ReceivedPacket> {
     let came = outcome.arrivals.iter().filter(|packet| packet.stream == 0);
     came.filter(|packet| counted.contains(&packet.timestamp))
 }

@@ -18,7 +18,7 @@ use crate::statistics::Series;
 const PACKETS: i64 = 2000;
 const APART: Span = Span::from_micros(125);
 /// Packets stay on this host.
-const PATIENCE: Span = Span::from_secs(5);
+const TIMEOUT: Span = Span::from_secs(5);
 const LOOK: Span = Span::from_millis(50);
 
 /// Its row: the limit of accuracy of the other rows.
@@ -31,7 +31,7 @@ pub(super) fn error() -> ReportRow {
             add_scatter(&mut row);
             row
         }
-        Err(why) => ReportRow::void(NAME, why),
+        Err(why) => ReportRow::invalid(NAME, why),
     }
 }
 
@@ -55,7 +55,7 @@ fn measured() -> Result<(Series, Span), String> {
         let instants = departure(packet, before);
         sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at: None, again: None });
         sender.flush();
-        let (until, mut came) = (before + PATIENCE, false);
+        let (until, mut came) = (before + TIMEOUT, false);
         while !came && now() < until {
             let received = receiver.receive(&mut |datagram| {
                 if datagram.bytes == packet.to_be_bytes() {
@@ -68,7 +68,7 @@ fn measured() -> Result<(Series, Span), String> {
         }
         if !came {
             return Err(format!(
-                "a packet to this host did not come within {PATIENCE}; run it again"
+                "a packet to this host did not come within {TIMEOUT}; run it again"
             ));
         }
     }
@@ -81,7 +81,7 @@ const fn departure(packet: i64, at: LocalTime) -> Departure {
 
 const ROUNDED: i64 = 2;
 /// With fewer packets, all may match by chance.
-pub(super) const LEAST: usize = 100;
+pub(super) const MIN: usize = 100;
 
 /// Whether at least nine tenths of (arrival, launch) pairs, in nanoseconds, have exactly the
 /// intervals of their launch times.
@@ -91,7 +91,7 @@ pub(super) fn are_launch_times(packets: &[(i64, i64)]) -> bool {
             (pair[1].0.saturating_sub(pair[0].0), pair[1].1.saturating_sub(pair[0].1));
         arrived.saturating_sub(launched).saturating_abs() <= ROUNDED
     });
-    packets.len() > LEAST && alike.count() * 10 > packets.len() * 9
+    packets.len() > MIN && alike.count() * 10 > packets.len() * 9
 }
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
             // A clock adjusted meanwhile shifts the timestamps.
             timed(|| {
                 let row = error();
-                assert_eq!(row.void, None);
+                assert_eq!(row.invalid, None);
                 let measured = row.measured.unwrap();
                 assert_eq!(measured.count, PACKETS as u64);
                 let unsure = row.uncertainty.unwrap().as_nanos();

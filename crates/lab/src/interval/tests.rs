@@ -118,7 +118,7 @@ fn figure(row: &ReportRow, key: &str) -> serde_json::Value {
 }
 
 fn remarks(report: &crate::report::LabReport) -> String {
-    let voids = report.rows.iter().filter_map(|row| row.void.clone());
+    let voids = report.rows.iter().filter_map(|row| row.invalid.clone());
     voids.chain(report.notes.iter().cloned()).collect::<Vec<_>>().join("\n")
 }
 
@@ -205,7 +205,7 @@ fn what_only_looks_like_rtp_is_passed_over_and_an_empty_capture_says_how_to_fill
         b"RIFF....WAVE and more, so that a header has room in it".to_vec(),
     ] {
         let report = of(&file);
-        assert!(report.rows[0].void.is_some() && !report.says_something(), "{report}");
+        assert!(report.rows[0].invalid.is_some() && !report.says_something(), "{report}");
         snapshot!(remarks(&report));
     }
     let other = Pcap { link: 105, ..PLAIN }.file(&frames(0..20));
@@ -225,7 +225,7 @@ fn a_capture_without_a_stream_is_void_for_its_own_reason() {
     ] {
         let report = of(&file);
         assert_eq!(report.notes.len(), 0, "{report}");
-        snapshot!(name, report.rows[0].void.as_ref().unwrap());
+        snapshot!(name, report.rows[0].invalid.as_ref().unwrap());
     }
 }
 
@@ -287,7 +287,7 @@ fn what_is_no_ledger_is_void_with_the_mend() {
         ledger([(1, 2, 3)].into_iter()) + "1,2\n",
     ] {
         let report = of_ledger(&text, Rate::HZ_48000);
-        snapshot!(format!("{text:?}"), report.rows[0].void.as_ref().unwrap());
+        snapshot!(format!("{text:?}"), report.rows[0].invalid.as_ref().unwrap());
     }
 }
 

@@ -41,7 +41,7 @@ pub fn measure_from(
     let address = match reached {
         Ok(address) => address,
         Err(error) => {
-            cases.row(ReportRow::void(far.place().to_string(), error.to_string()));
+            cases.row(ReportRow::invalid(far.place().to_string(), error.to_string()));
             return LabReport { hosts, ..cases.report };
         }
     };
@@ -81,7 +81,7 @@ pub(super) fn run_all<H: CaseHosts>(
             let case = KernelCase::of(options, packets, way, sender.clone());
             let name = case.name();
             cases.run(&name, host, |host| match run(host, &case) {
-                Err(Unmeasured::Case(why)) => Ok(ReportRow::void(&name, why)),
+                Err(Unmeasured::Case(why)) => Ok(ReportRow::invalid(&name, why)),
                 Err(Unmeasured::Host(error)) => Err(error),
                 Ok(row) => Ok(row),
             });

@@ -39,7 +39,7 @@ pub(super) struct Log {
     pub(super) error: i32,
 }
 
-const PATIENCE: Span = Span::from_millis(50);
+const TIMEOUT: Span = Span::from_millis(50);
 
 pub(super) struct KernelReceiver {
     socket: OpenedSocket,
@@ -68,7 +68,7 @@ impl KernelReceiver {
             ..UdpOptions::receiver((at, 0).into())
         };
         let (socket, local) = match case.way {
-            Way::Blocked => BlockedUdp::open(&options, PATIENCE).map(|socket| {
+            Way::Blocked => BlockedUdp::open(&options, TIMEOUT).map(|socket| {
                 let local = socket.local();
                 (OpenedSocket::Blocked(Box::new(socket)), local)
             }),
@@ -120,7 +120,7 @@ impl KernelReceiver {
                     ticks.pass(woke, |_| {});
                     link.receive(&mut |datagram| note(&mut heard, run, &datagram, woke));
                     if left.is_none() && over.is_requested() {
-                        left = Some(woke + PATIENCE);
+                        left = Some(woke + TIMEOUT);
                     }
                 }
                 link.counters().last_error

@@ -72,7 +72,7 @@ impl PacketRun {
             return Err(format!("its thread would run as {granted}; or choose --scheduler other"));
         }
         Ok(SentPackets {
-            schema: 1,
+            schema: 2,
             taken: sent.iter().filter(|sent| sent.taken).count() as u64,
             late_max_ns: sent.iter().map(|sent| (sent.handed - sent.due).as_nanos()).max(),
         })

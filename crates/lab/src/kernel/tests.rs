@@ -74,7 +74,7 @@ fn of_a_sender_elsewhere_nothing_is_taken_by_its_clock() {
         .map(|arrival| heard(arrival, arrival + micros(20)))
         .collect();
     log[7] = None;
-    let sent = SentPackets { schema: 1, taken: 1000, late_max_ns: Some(5000) };
+    let sent = SentPackets { schema: 2, taken: 1000, late_max_ns: Some(5000) };
     let row = far_row(&case, begins, &sent, &log).unwrap();
     assert_eq!(row.name, "1ms blocked, from ssh:x");
     let measured = row.measured.unwrap();
@@ -93,13 +93,13 @@ fn packets_that_overtook_each_other_belong_to_the_seconds_in_which_they_came() {
     let mut log: Vec<_> =
         (0..2000_i64).map(|number| heard(at(1000 * number), at(1000 * number + 20))).collect();
     log.swap(999, 1000);
-    let sent = SentPackets { schema: 1, taken: 2000, late_max_ns: Some(5000) };
+    let sent = SentPackets { schema: 2, taken: 2000, late_max_ns: Some(5000) };
     let row = far_row(&case, at(0), &sent, &log).unwrap();
     let seconds: Vec<_> = row.intervals.iter().map(|second| (second.at_ns, second.count)).collect();
     assert_eq!(seconds, [(0, 1000), (1_000_000_000, 1000)]);
 }
 
-/// The report of two packet lengths from a host, whose second case ends like this: reasons of void
+/// The report of two packet lengths from a host, whose second case ends like this: reasons of invalid
 /// rows, and notes.
 fn second(came: Unmeasured) -> (Vec<String>, Vec<String>) {
     let options = KernelOptions { packets: vec![SHORT; 2], ..options(10) };
@@ -115,21 +115,21 @@ fn second(came: Unmeasured) -> (Vec<String>, Vec<String>) {
         }
     });
     let report = cases.report;
-    (report.rows.into_iter().map(|row| row.void.unwrap_or_default()).collect(), report.notes)
+    (report.rows.into_iter().map(|row| row.invalid.unwrap_or_default()).collect(), report.notes)
 }
 
 #[test]
 fn a_host_that_is_gone_ends_it_with_a_note_and_a_case_that_failed_does_not() {
     let gone = HostError::Ended { place: "ssh:x".to_owned(), why: "its power failed".to_owned() };
-    let (void, notes) = second(Unmeasured::Host(gone.clone()));
-    assert_eq!(void, [String::new(), gone.to_string()]);
+    let (invalid, notes) = second(Unmeasured::Host(gone.clone()));
+    assert_eq!(invalid, [String::new(), gone.to_string()]);
     assert_eq!(notes, [format!("ended at 1ms direct, from ssh:x: {gone}")]);
     let refused = HostError::Refused { place: "ssh:x".to_owned(), why: "no privilege".to_owned() };
-    let (void, notes) = second(Unmeasured::Host(refused.clone()));
-    assert_eq!(void, [String::new(), refused.to_string(), String::new(), String::new()]);
+    let (invalid, notes) = second(Unmeasured::Host(refused.clone()));
+    assert_eq!(invalid, [String::new(), refused.to_string(), String::new(), String::new()]);
     assert_eq!(notes, [""; 0]);
-    let (void, notes) = second(Unmeasured::Case("no packet came".to_owned()));
-    assert_eq!((void.len(), void[1].as_str(), notes.len()), (4, "no packet came", 0));
+    let (invalid, notes) = second(Unmeasured::Case("no packet came".to_owned()));
+    assert_eq!((invalid.len(), invalid[1].as_str(), notes.len()), (4, "no packet came", 0));
 }
 
 #[test]
@@ -193,9 +193,9 @@ fn every_packet_is_read_by_both_ways_and_comes_before_it_is_read() {
     let report = measure(&options, &Stop::default(), &mut |_| {});
     assert_eq!(report.rows.len(), 4);
     for (row, is_void) in report.rows.iter().zip([false, true, false, true]) {
-        assert_eq!(row.void.is_some(), is_void, "{row:?}");
+        assert_eq!(row.invalid.is_some(), is_void, "{row:?}");
         if is_void {
-            assert!(row.void.as_ref().unwrap().contains("--cpus 0,1"), "{row:?}");
+            assert!(row.invalid.as_ref().unwrap().contains("--cpus 0,1"), "{row:?}");
             continue;
         }
         let measured = row.measured.unwrap();

@@ -13,7 +13,7 @@ use crate::impair::BitRate;
 
 const PIECE: usize = 1 << 16;
 /// Retry time: the sink may be starting.
-const PATIENCE: Span = Span::from_secs(3);
+const TIMEOUT: Span = Span::from_secs(3);
 
 fn beat() -> Duration {
     Duration::from_nanos(BEAT.as_nanos() as u64)
@@ -25,9 +25,9 @@ pub(super) fn send(
     until: &Until<'_>,
 ) -> Result<BurdenReport, BurdenError> {
     let failed = |error| BurdenError::Socket { what: "sending by TCP to", address: to, error };
-    let given_up = now() + PATIENCE;
+    let given_up = now() + TIMEOUT;
     let mut stream = loop {
-        match TcpStream::connect_timeout(&to, Duration::from_nanos(PATIENCE.as_nanos() as u64)) {
+        match TcpStream::connect_timeout(&to, Duration::from_nanos(TIMEOUT.as_nanos() as u64)) {
             Ok(stream) => break stream,
             Err(error) if error.kind() != ErrorKind::ConnectionRefused || now() >= given_up => {
                 return Err(failed(error));

@@ -29,7 +29,7 @@ impl fmt::Display for BusyHost {
 }
 
 /// Maximum number of threads, against typing errors.
-const MOST: u32 = 1024;
+const MAX: u32 = 1024;
 
 impl FromStr for BusyHost {
     type Err = String;
@@ -44,7 +44,7 @@ impl FromStr for BusyHost {
         match text.split_once(':') {
             None if text == "spin" => Ok(Self::Spin),
             Some(("spin", threads)) => match threads.parse() {
-                Ok(threads) if (1..=MOST).contains(&threads) => Ok(Self::Spinners(threads)),
+                Ok(threads) if (1..=MAX).contains(&threads) => Ok(Self::Spinners(threads)),
                 _ => Err(refused()),
             },
             Some(("stress-ng", options)) => {

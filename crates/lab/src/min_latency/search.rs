@@ -15,17 +15,17 @@ pub enum LeastFinding {
     Whole,
     Missed,
     Frozen {
-        /// Whether more was missed than freezes explain.
+        /// Whether more was missed than stalls explain.
         besides: bool,
     },
-    Void,
+    InvalidWindow,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeastVerdict {
     Goes,
     Fails,
-    /// Freezes spoilt each try: counts as failed, though it is not known.
+    /// Stalls spoilt each try: counts as failed, though it is not known.
     Unknown,
     Again,
     GivesUp,
@@ -40,14 +40,14 @@ pub struct LeastSearch {
     jump: u32,
     most: u32,
     holding: bool,
-    /// Consecutive tries of this latency spoilt by freezes.
+    /// Consecutive tries of this latency spoilt by stalls.
     frozen: u32,
-    /// Whether each of them had misses beyond its freezes.
+    /// Whether each of them had misses beyond its stalls.
     besides: bool,
     voids: u32,
 }
 
-/// Maximum number of tries with freezes.
+/// Maximum number of tries with stalls.
 pub const FROZEN_TRIES: u32 = 3;
 const VOID_TRIES: u32 = 2;
 
@@ -92,12 +92,12 @@ impl LeastSearch {
                 self.voids = 0;
                 match self.frozen < FROZEN_TRIES {
                     true => LeastVerdict::Again,
-                    // Freezes do not explain the misses of any try.
+                    // Stalls do not explain the misses of any try.
                     false if self.besides => LeastVerdict::Fails,
                     false => LeastVerdict::Unknown,
                 }
             }
-            LeastFinding::Void => {
+            LeastFinding::InvalidWindow => {
                 self.voids += 1;
                 if self.gave_up() { LeastVerdict::GivesUp } else { LeastVerdict::Again }
             }

@@ -70,7 +70,7 @@ fn a_try_at_which_the_host_froze_is_run_again_and_moves_the_search_no_further() 
         assert_eq!(search.next(), next);
     }
     let mut other = search;
-    // Misses outside freezes in each try, or not in each.
+    // Misses outside stalls in each try, or not in each.
     assert_eq!(search.tried(LeastFinding::Frozen { besides: true }), LeastVerdict::Fails);
     assert_eq!(other.tried(LeastFinding::Frozen { besides: false }), LeastVerdict::Unknown);
     assert_eq!(search.next(), other.next());
@@ -82,26 +82,29 @@ fn a_try_at_which_the_host_froze_is_run_again_and_moves_the_search_no_further() 
 #[test]
 fn one_of_which_nothing_can_be_found_out_ends_the_search_the_second_time() {
     let mut search = LeastSearch::new(100);
-    assert_eq!(search.tried(LeastFinding::Void), LeastVerdict::Again);
+    assert_eq!(search.tried(LeastFinding::InvalidWindow), LeastVerdict::Again);
     assert_eq!(search.tried(LeastFinding::Missed), LeastVerdict::Fails);
-    assert_eq!(search.tried(LeastFinding::Void), LeastVerdict::Again);
-    assert_eq!(search.tried(LeastFinding::Void), LeastVerdict::GivesUp);
+    assert_eq!(search.tried(LeastFinding::InvalidWindow), LeastVerdict::Again);
+    assert_eq!(search.tried(LeastFinding::InvalidWindow), LeastVerdict::GivesUp);
     assert_eq!((search.next(), search.gave_up(), search.least()), (None, true, None));
 }
 
 #[test]
 fn two_void_rows_with_one_between_in_which_the_host_froze_do_not_end_the_search() {
     let mut search = LeastSearch::new(100);
-    for finding in [LeastFinding::Void, LeastFinding::Frozen { besides: true }, LeastFinding::Void]
-    {
+    for finding in [
+        LeastFinding::InvalidWindow,
+        LeastFinding::Frozen { besides: true },
+        LeastFinding::InvalidWindow,
+    ] {
         assert_eq!(search.tried(finding), LeastVerdict::Again, "{finding:?}");
     }
     assert!(!search.gave_up());
-    assert_eq!(search.tried(LeastFinding::Void), LeastVerdict::GivesUp);
+    assert_eq!(search.tried(LeastFinding::InvalidWindow), LeastVerdict::GivesUp);
 }
 
 /// A second of a simulated stream, or ten for a hold, over a path that delays each packet by up to
-/// 3 ms. With `freezes`, the receiver's host freezes for 30 ms.
+/// 3 ms. With `stalls`, the receiver's host stalls for 30 ms.
 fn over_a_path(latency: Span, held: bool, seed: u64, freezes: bool) -> LeastFinding {
     let millis = |at: i64| TrueTime::ZERO.after(Span::from_millis(at));
     let path = PathModel {
@@ -117,7 +120,7 @@ fn over_a_path(latency: Span, held: bool, seed: u64, freezes: bool) -> LeastFind
     let late = gaps.late_sender + gaps.late_network + gaps.late_receiver;
     // Frames of silence because the program was late are an xrun.
     let starved = u64::from(heard.starved > Frames::ZERO);
-    // This card starves only in freezes, so `starved` counts as the host's, like `host_stalled`.
+    // This card starves only in stalls, so `starved` counts as the host's, like `host_stalled`.
     let besides = late + gaps.lost + gaps.discarded;
     let missed = besides + gaps.host_stalled + starved;
     match (missed, freezes) {
@@ -222,11 +225,11 @@ fn where_all_comes_late_that_is_a_miss_and_not_a_row_that_says_nothing() {
         (packet.late, packet.measured) = (true, None);
     }
     let seen = seen(outcome.clone());
-    assert_eq!((seen.finding, &seen.row.void), (LeastFinding::Missed, &None));
+    assert_eq!((seen.finding, &seen.row.invalid), (LeastFinding::Missed, &None));
     snapshot!(seen.lacked);
     // Lines missing in the ledger are not missed packets.
-    outcome.heard.unwritten.push("the ledger is not whole".into());
-    assert_eq!(self::seen(outcome).finding, LeastFinding::Void);
+    outcome.heard.incomplete_files.push("the ledger is incomplete".into());
+    assert_eq!(self::seen(outcome).finding, LeastFinding::InvalidWindow);
 }
 
 #[test]
@@ -254,7 +257,7 @@ fn an_xrun_before_packets_count_is_no_miss_and_one_of_which_nobody_knows_when_is
 
 #[test]
 fn what_was_missed_while_either_host_froze_spoils_the_try_and_nothing_else_does() {
-    // A sender's freeze shows as an xrun of its card, a receiver's as a late packet.
+    // A sender's stall shows as an xrun of its card, a receiver's as a late packet.
     let frozen = |end: usize, missed: u64, host_stalled: u64, lost: &[i64]| {
         let mut outcome = carried(lost);
         let report = if end == 0 { &mut outcome.sent } else { &mut outcome.heard };
@@ -269,11 +272,11 @@ fn what_was_missed_while_either_host_froze_spoils_the_try_and_nothing_else_does(
     assert_eq!(frozen(0, 0, 0, &[]), LeastFinding::Whole, "it lost nothing");
     assert_eq!(frozen(0, 1, 1, &[]), LeastFinding::Frozen { besides: false });
     assert_eq!(frozen(0, 2, 1, &[]), LeastFinding::Frozen { besides: true });
-    // A freeze does not explain misses of the other end.
+    // A stall does not explain misses of the other end.
     assert_eq!(frozen(0, 1, 1, &[2500]), LeastFinding::Frozen { besides: true });
     assert_eq!(frozen(1, 0, 1, &[2500]), LeastFinding::Frozen { besides: false });
     assert_eq!(frozen(1, 0, 1, &[2500, 2900]), LeastFinding::Frozen { besides: true });
-    // Losses before packets count are part of the freeze's cost.
+    // Losses before packets count are part of the stall's cost.
     assert_eq!(frozen(1, 0, 1, &[100, 2500]), LeastFinding::Frozen { besides: false });
 }
 
@@ -373,23 +376,23 @@ fn the_bound_says_which_holds_it_leaves_out() {
     });
     let told = report.notes.last().unwrap();
     snapshot!(told);
-    // Without freezes and failed holds, the note mentions neither.
+    // Without stalls and failed holds, the note mentions neither.
     let report = reported(|_, _, _| Ok(carried(&[])));
     let told = report.notes.last().unwrap();
-    assert!(!told.contains("freezes") && !told.contains("failed"), "{told}");
+    assert!(!told.contains("stalls") && !told.contains("failed"), "{told}");
 }
 
 #[test]
 fn where_nothing_goes_or_nothing_can_be_found_out_the_reason_is_told_and_no_least() {
     let report = reported(|_, _, _| Ok(carried(&[3000])));
-    assert!(!names(&report).contains(&LEAST), "{:?}", names(&report));
+    assert!(!names(&report).contains(&MIN), "{:?}", names(&report));
     let note = &report.notes[0];
     assert!(note.contains("up to 20ms") && note.contains("1 lost"), "{note}");
     let refused =
         || HostError::Refused { place: "ssh:x".to_owned(), why: "no such device".to_owned() };
     let report = reported(|_, _, _| Err(refused()));
     assert_eq!(names(&report), ["3ms", "3ms, try 2"]);
-    assert_eq!(report.rows[1].void, Some(refused().to_string()));
+    assert_eq!(report.rows[1].invalid, Some(refused().to_string()));
     assert!(report.notes[1].contains("gave up"), "{:?}", report.notes);
     assert!(!report.says_something());
 }

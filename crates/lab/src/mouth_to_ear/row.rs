@@ -23,7 +23,7 @@ pub(super) fn row(
             row.uncertainty = Some(found.uncertainty + measured.clock_uncertainty);
             row
         }
-        Err(why) => ReportRow::void(&case.name, why),
+        Err(why) => ReportRow::invalid(&case.name, why),
     };
     row.configured = configured;
     row.published.clone_from(&case.published);
@@ -42,7 +42,7 @@ pub(super) fn row(
         row.add("bound_ns", "known to ±", bound.as_nanos());
         row.add("verdict", "latency", if off.abs() <= bound { "kept" } else { "not kept" });
         if measured.clock_uncertainty > options.clocks.most() {
-            row.void = Some(format!(
+            row.invalid = Some(format!(
                 "the clocks of both hosts are known to ± {}, and {} is the most that is asked for; use a wired \
                  network, or give a greater --max-uncertainty",
                 measured.clock_uncertainty,

@@ -52,10 +52,10 @@ pub fn of_capture(file: impl Read + Send) -> LabReport {
     let is_empty = traffic.parts.is_empty();
     report.notes.extend(read.note());
     match read.ended {
-        Some(why) if is_empty => report.rows.push(ReportRow::void("capture", why)),
+        Some(why) if is_empty => report.rows.push(ReportRow::invalid("capture", why)),
         None if is_empty => {
             let why = "it has no frame; capture for longer";
-            report.rows.push(ReportRow::void("capture", why));
+            report.rows.push(ReportRow::invalid("capture", why));
         }
         ended => {
             report.rows = rows("capture", &traffic);

@@ -10,7 +10,7 @@ const SILENT: &str = "silent";
 /// Effect of each noise on a stream compared with silence; then the overhead per packet length, the
 /// shortest last.
 pub(super) fn sentences(rows: &[ReportRow]) -> Vec<String> {
-    let is_of_stream = |row: &&ReportRow| row.void.is_none() && row.missed.is_some();
+    let is_of_stream = |row: &&ReportRow| row.invalid.is_none() && row.missed.is_some();
     let told = |row: &&ReportRow| row.name == SILENT || row.name.starts_with("silent, ");
     let silent = rows.iter().filter(is_of_stream).find(told);
     let noisy = rows.iter().filter(is_of_stream);

@@ -176,13 +176,13 @@ pub(super) fn overhead(
 ) -> ReportRow {
     let name = format!("{name}, L16: bytes");
     let Some((window, main, counts, [_, sent])) = seen.main(0) else {
-        return ReportRow::void(
+        return ReportRow::invalid(
             name,
             "too short a stream for two looks at the counters, or no interface is known to lead there",
         );
     };
     let Some(payload) = seen.payload() else {
-        return ReportRow::void(name, "the sender's report does not say what a packet holds");
+        return ReportRow::invalid(name, "the sender's report does not say what a packet holds");
     };
     let mut row = ReportRow::named(name);
     let sizes = seen.layers((&main, &counts), stamped).of(payload);

@@ -21,7 +21,7 @@ struct LadderMark<'a> {
 impl<'a> LadderMark<'a> {
     fn of(row: &'a ReportRow) -> Option<Self> {
         let nanos = |value: i64| value as f64;
-        let measured = row.measured.as_ref().filter(|_| row.void.is_none());
+        let measured = row.measured.as_ref().filter(|_| row.invalid.is_none());
         let step = Self {
             row,
             configured: row.configured.map(|span| nanos(span.as_nanos())),

@@ -27,8 +27,8 @@ pub(crate) fn aside(text: &str) -> String {
     format!("<p class=\"aside\">{}</p>", escaped(text))
 }
 
-pub(crate) fn void(text: &str) -> String {
-    format!("<p class=\"void\">{}</p>", escaped(text))
+pub(crate) fn invalid(text: &str) -> String {
+    format!("<p class=\"invalid\">{}</p>", escaped(text))
 }
 
 pub(crate) fn command(text: &str) -> String {

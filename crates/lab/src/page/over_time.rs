@@ -14,7 +14,7 @@ const STRIP: i32 = 62;
 const MACHINE: i32 = 96;
 const TIME: i32 = LETTERS + 3;
 /// Fewer intervals show no more than figures.
-const LEAST: usize = 3;
+const MIN: usize = 3;
 /// The maximum values get their own scale above this multiple of the range of the others.
 const APART: f64 = 5.0;
 
@@ -49,7 +49,7 @@ impl<'a> Panel<'a> {
         let unit = if counted { Unit::Count } else { Unit::Number };
         let scale = Axis::linear(least, if most > 0.0 { most } else { 1.0 }, unit);
         let strip = || Self::strip(&seen.words, seen.values.clone(), counted, scale);
-        (seen.values.len() >= LEAST).then(strip)
+        (seen.values.len() >= MIN).then(strip)
     }
 
     fn happened(events: &'a Events, end: i64) -> Option<Self> {
@@ -118,7 +118,7 @@ fn places(plot: &Plot, values: &[(i64, f64)]) -> Vec<Place> {
 
 /// Values per second, if there are enough, with the other observations below.
 pub(super) fn course(row: &ReportRow) -> Option<Chart> {
-    if row.intervals.len() < LEAST {
+    if row.intervals.len() < MIN {
         return None;
     }
     let length = INTERVAL.as_nanos();

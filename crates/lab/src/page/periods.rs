@@ -14,9 +14,9 @@ use crate::report::{Points, ReportRow};
 use crate::statistics::median;
 
 const HEIGHT: i32 = 230;
-const LEAST: usize = 256;
+const MIN: usize = 256;
 /// Maximum grid size: temporarily four megabytes.
-const MOST: usize = 1 << 18;
+const MAX: usize = 1 << 18;
 /// Probability that noise is named.
 const CHANCE: f64 = 0.001;
 const NAMED: usize = 3;
@@ -71,14 +71,14 @@ struct Even {
 
 /// Puts each value on a grid with the most common spacing.
 fn even(values: &[(i64, i64)]) -> Option<Even> {
-    if values.len() < LEAST {
+    if values.len() < MIN {
         return None;
     }
     let steps: Vec<f64> = values.windows(2).map(|two| (two[1].0 - two[0].0) as f64).collect();
     let usual = median(&steps);
     let length = (values[values.len() - 1].0 - values[0].0) as f64;
-    let step = usual.max(length / (MOST - 1) as f64);
-    if step <= 0.0 || length / step < LEAST as f64 {
+    let step = usual.max(length / (MAX - 1) as f64);
+    if step <= 0.0 || length / step < MIN as f64 {
         return None;
     }
     let usual = Usual::of(values);
@@ -146,7 +146,7 @@ fn standing_out(all: &[Swing], finer: f64) -> Vec<Swing> {
 
 /// The line with the greatest variation: a buffer, for example, hides it in later lines.
 fn liveliest(row: &ReportRow) -> Option<&Points> {
-    let enough = row.points.iter().filter(|points| points.values.len() >= LEAST);
+    let enough = row.points.iter().filter(|points| points.values.len() >= MIN);
     enough.max_by_key(|points| {
         let usual = Usual::of(&points.values);
         usual.most.saturating_sub(usual.least)

@@ -12,7 +12,7 @@ use crate::statistics::median;
 
 const HEIGHT: i32 = 330;
 /// Maximum size of a chart in bytes.
-const MOST: usize = 380_000;
+const MAX: usize = 380_000;
 const STRETCH: usize = 240;
 
 type Values<'a> = &'a [(i64, i64)];
@@ -90,7 +90,7 @@ fn drawn(
         }
     }
     name_lines(&mut chart, &plot, &lines);
-    while chart.length() > MOST && chart.dot < 64 {
+    while chart.length() > MAX && chart.dot < 64 {
         chart.dot += 1 + chart.dot / 3;
     }
     Some(chart)

@@ -56,7 +56,7 @@ pub(super) enum SentSound {
 const JUDGING: Duration = Duration::from_secs(300);
 const TOLD: usize = 10;
 
-/// Runs each case without noise, then with each noise. A failed run is a void row; an unreachable
+/// Runs each case without noise, then with each noise. A failed run is an invalid row; an unreachable
 /// host ends all.
 pub(super) fn carry(
     ends: &mut StreamEnds,
@@ -92,7 +92,7 @@ pub(super) fn carry(
                 Ok(row)
             });
             notes.into_iter().for_each(|note| told.note(note));
-            // After a void row without noise, the next row must not take its place.
+            // After an invalid row without noise, the next row must not take its place.
             silent.get_or_insert_with(|| ReportRow::named(&name));
         }
     }
@@ -214,7 +214,7 @@ fn row(name: &str, judged: &Value) -> ReportRow {
         let nanos = |key: &str| (one[key].as_f64().unwrap_or(0.0) * 1e9 / rate).round() as i64;
         let because = Some("frames that were not heard".to_owned());
         let [at_ns, value_ns] = ["at_frame", "frames"].map(nanos);
-        Worst { at_ns, value_ns, because, ..Worst::default() }
+        Worst { at_ns, value_ns, cause: because, ..Worst::default() }
     };
     row.worst = list(&dropouts["all"]).iter().map(dropout).collect();
     row.worst.sort_by_key(|worst| -worst.value_ns);

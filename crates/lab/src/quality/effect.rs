@@ -119,9 +119,9 @@ mod tests {
         assert_eq!(NoiseEffect::of(&silent, &row("differs", 3, 480)), NoiseEffect::Unknown);
         assert_eq!(NoiseEffect::of(&silent, &row("identical", 0, 0)), NoiseEffect::Unknown);
         let whole = row("identical", 0, 0);
-        let void = ReportRow::void("l24", "no privilege");
-        assert_eq!(NoiseEffect::of(&void, &whole), NoiseEffect::Unknown);
-        assert_eq!(NoiseEffect::of(&whole, &void), NoiseEffect::Unknown);
+        let invalid = ReportRow::invalid("l24", "no privilege");
+        assert_eq!(NoiseEffect::of(&invalid, &whole), NoiseEffect::Unknown);
+        assert_eq!(NoiseEffect::of(&whole, &invalid), NoiseEffect::Unknown);
     }
 
     #[test]

@@ -8,19 +8,19 @@ use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 /// Far more rows than any experiment has, and more stages, parts or figures than any row.
-pub(crate) const MOST_ROWS: usize = 10_000;
-pub(crate) const MOST_PARTS: usize = 1000;
+pub(crate) const MAX_ROWS: usize = 10_000;
+pub(crate) const MAX_PARTS: usize = 1000;
 
 pub(crate) fn rows<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Vec<T>, D::Error> {
-    from.deserialize_seq(Bounded::<T>(MOST_ROWS, "rows", PhantomData))
+    from.deserialize_seq(Bounded::<T>(MAX_ROWS, "rows", PhantomData))
 }
 
 pub(crate) fn stages<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Vec<T>, D::Error> {
-    from.deserialize_seq(Bounded::<T>(MOST_PARTS, "stages", PhantomData))
+    from.deserialize_seq(Bounded::<T>(MAX_PARTS, "stages", PhantomData))
 }
 
 struct Bounded<T>(usize, &'static str, PhantomData<T>);

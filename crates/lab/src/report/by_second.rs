@@ -17,7 +17,7 @@ pub struct StreamBySecond {
     pub late: Vec<SecondCount>,
     pub lost: Vec<SecondCount>,
     /// Packets in time that were not played.
-    pub unheard: Vec<SecondCount>,
+    pub underrun_discarded: Vec<SecondCount>,
     /// Packets missing between those that left, by capture second; absent in older reports.
     #[serde(default)]
     pub never_sent: Option<Vec<SecondCount>>,

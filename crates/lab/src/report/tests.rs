@@ -23,7 +23,7 @@ fn report() -> LabReport {
     row.uncertainty = Some(Span::from_micros(10));
     row.missed = Some(Missed::of(0, 1000));
     row.add("rest_ns", "rest", 500);
-    report.rows = vec![row, ReportRow::void("test 2", "this kernel has no such scheduler")];
+    report.rows = vec![row, ReportRow::invalid("test 2", "this kernel has no such scheduler")];
     report
 }
 
@@ -59,7 +59,7 @@ fn a_percentile_that_so_few_values_do_not_have_is_a_dash_with_a_word() {
     assert!(few.contains(" – "), "{text}");
     snapshot!(text);
     report.rows.pop();
-    assert!(!report.to_string().contains("p99 –"), "a void row measured nothing: {report}");
+    assert!(!report.to_string().contains("p99 –"), "an invalid row measured nothing: {report}");
 }
 
 #[test]
@@ -98,8 +98,8 @@ fn a_void_row_says_why_and_spoils_no_other() {
     let text = report().to_string();
     snapshot!(text);
     assert!(report().says_something());
-    let void = LabReport { rows: vec![ReportRow::void("a", "b")], ..report() };
-    assert!(!void.says_something());
+    let invalid = LabReport { rows: vec![ReportRow::invalid("a", "b")], ..report() };
+    assert!(!invalid.says_something());
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn programs_find_every_figure_under_its_own_name() {
     assert_eq!(row["worst"].as_array().unwrap().len(), 10);
     assert_eq!(row["worst"][0]["value_ns"], 5_000_999);
     assert_eq!(row["intervals"].as_array().unwrap().len(), 1);
-    snapshot!(json["rows"][1]["void"]);
+    snapshot!(json["rows"][1]["invalid"]);
 }
 
 fn fields(path: &str, value: &Value, found: &mut Vec<(String, Value)>) {
@@ -144,7 +144,7 @@ fn full() -> LabReport {
     row.measured = Some(series(0..100_000).summary());
     row.meanwhile = vec![Meanwhile::drawn("cpu_percent", "cpu, %", vec![(0, 1.0)])];
     let (key, words) = ("xruns".into(), "xruns".into());
-    row.events = vec![Events { key, words, values: vec![(-1, 2)], untold: 3 }];
+    row.events = vec![Events { key, words, values: vec![(-1, 2)], without_time: 3 }];
     let statistic = Statistic::Single;
     row.published = vec![Published { source: "they", name: "A", statistic, value_ns: 5_000_000 }];
     let summary = series(0..1000).summary();
@@ -161,8 +161,15 @@ fn full() -> LabReport {
     let parts = vec![part(Some(2)), part(None)];
     let never_sent = Some(vec![(0, 1)]);
     let other = StreamBySecond::default();
-    row.stream = Some(StreamBySecond { late, lost, unheard, never_sent, parts, ..other });
-    let why = Worst { at_ns: 1, value_ns: 2, because: Some("a freeze".to_owned()), stages };
+    row.stream = Some(StreamBySecond {
+        late,
+        lost,
+        underrun_discarded: unheard,
+        never_sent,
+        parts,
+        ..other
+    });
+    let why = Worst { at_ns: 1, value_ns: 2, cause: Some("a stall".to_owned()), stages };
     row.worst.push(why);
     report
 }
@@ -207,7 +214,7 @@ fn what_happened_at_instants_of_its_own_is_told_with_when_and_what_is_not_known(
     let (key, words) = ("receiver_xruns", "xruns of the receiver's device");
     let values = (0..9).map(|at| (1_250_000_000 * (at - 1), 1 + u32::from(at == 0))).collect();
     report.rows[0].events =
-        vec![Events { key: key.into(), words: words.into(), values, untold: 3 }];
+        vec![Events { key: key.into(), words: words.into(), values, without_time: 3 }];
     let text = report.to_string();
     let line = text.lines().find(|line| line.starts_with(words)).unwrap();
     snapshot!(line);
@@ -236,12 +243,12 @@ fn a_host_that_has_both_ends_is_told_once_with_the_most_freezes_that_either_saw(
     let other = HostDescription { name: "ssh:studio".to_owned(), ..seen(Some(9)) };
     let hosts = vec![seen(Some(2)), seen(Some(3)), other];
     let text = LabReport { hosts, ..report() }.to_string();
-    let lines: Vec<_> = text.lines().filter(|line| line.contains(" freezes")).collect();
+    let lines: Vec<_> = text.lines().filter(|line| line.contains(" stalls")).collect();
     assert_eq!(lines.len(), 2, "{text}");
-    assert!(lines[0].starts_with("local: ") && lines[0].contains(", 3 freezes"), "{text}");
-    assert!(lines[1].starts_with("ssh:studio: ") && lines[1].contains(", 9 freezes"), "{text}");
+    assert!(lines[0].starts_with("local: ") && lines[0].contains(", 3 stalls"), "{text}");
+    assert!(lines[1].starts_with("ssh:studio: ") && lines[1].contains(", 9 stalls"), "{text}");
     let once = LabReport { hosts: vec![seen(Some(1))], ..report() };
     for told in [once.to_string(), crate::page::page(&once)] {
-        assert!(told.contains(", 1 freeze"), "{told}");
+        assert!(told.contains(", 1 stall"), "{told}");
     }
 }

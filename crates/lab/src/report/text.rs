@@ -10,7 +10,7 @@ impl fmt::Display for LabReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", self.experiment, self.question)?;
         for (number, host) in self.hosts.iter().enumerate() {
-            // A host with both ends appears once, with the greater number of freezes.
+            // A host with both ends appears once, with the greater number of stalls.
             let same = |other: &&HostDescription| is_same(host, other);
             if self.hosts[..number].iter().any(|other| same(&other)) {
                 continue;
@@ -22,7 +22,7 @@ impl fmt::Display for LabReport {
                 host.name, host.cpus, host.processor, host.kernel
             )?;
             match stalls {
-                Some(stalls) => writeln!(f, ", {}", freezes(stalls))?,
+                Some(stalls) => writeln!(f, ", {}", stalls_seen(stalls))?,
                 None => writeln!(f)?,
             }
         }
@@ -39,9 +39,9 @@ impl fmt::Display for LabReport {
     }
 }
 
-pub(crate) fn freezes(count: u64) -> String {
-    let freezes = if count == 1 { "freeze" } else { "freezes" };
-    format!("{count} {freezes} that every core saw")
+pub(crate) fn stalls_seen(count: u64) -> String {
+    let stalls = if count == 1 { "stall" } else { "stalls" };
+    format!("{count} {stalls} that every core saw")
 }
 
 fn is_same(one: &HostDescription, other: &HostDescription) -> bool {
@@ -174,9 +174,9 @@ fn table(f: &mut fmt::Formatter<'_>, rows: &[ReportRow], many: bool) -> fmt::Res
         let lines: Vec<Vec<String>> = (0..names.len()).map(cells).collect();
         for (number, line) in aligned(&lines).iter().enumerate() {
             writeln!(f, "{line}")?;
-            let why = number.checked_sub(1).and_then(|row| rows[row].void.as_ref());
+            let why = number.checked_sub(1).and_then(|row| rows[row].invalid.as_ref());
             if let Some(why) = why.filter(|_| first) {
-                writeln!(f, "  void: {why}")?;
+                writeln!(f, "  invalid: {why}")?;
             }
         }
         first = false;
@@ -264,15 +264,15 @@ fn happened(events: &Events) -> String {
     }
     let before = events.values.iter().filter(|(at, _)| *at < 0);
     let before: u64 = before.map(|(_, count)| u64::from(*count)).sum();
-    let mut line = format!("{}: {}", events.words, told + events.untold);
+    let mut line = format!("{}: {}", events.words, told + events.without_time);
     if before > 0 {
         line += &format!(" ({before} of them before the first packet that counts)");
     }
     if !parts.is_empty() {
         line += &format!(", at {}", parts.join(", "));
     }
-    if events.untold > 0 {
-        line += &format!("; of {} it is not known when", events.untold);
+    if events.without_time > 0 {
+        line += &format!("; of {} it is not known when", events.without_time);
     }
     line
 }

@@ -22,7 +22,7 @@ pub struct SamplerOptions {
 }
 
 const BEAT: Span = Span::from_millis(20);
-const MOST: usize = 1 << 20;
+const MAX: usize = 1 << 20;
 /// Larger than any of the files: each core has a line, and each interrupt a number.
 const TEXT: usize = 256 << 10;
 const STACK: usize = 128 << 10;
@@ -43,7 +43,7 @@ impl Sampler {
         let interval = options.interval.max(Span::from_millis(1));
         let ends = begins + options.duration + Span::from_nanos(1);
         let schedule = OpenSchedule::new(begins + interval, interval, ends);
-        let mut samples = Vec::with_capacity(schedule.count().min(MOST) + 2);
+        let mut samples = Vec::with_capacity(schedule.count().min(MAX) + 2);
         samples.push(first);
         let asked = Arc::clone(&over);
         let sampling = Sampling { reader, schedule, interval, samples, over: asked };
@@ -96,7 +96,7 @@ impl Sampling {
     }
 
     fn take(&mut self) {
-        if self.samples.len() < MOST {
+        if self.samples.len() < MAX {
             self.samples.push(self.reader.read());
         }
     }

@@ -193,5 +193,5 @@ fn this_machine_is_read_with_this_process_and_one_that_is_not_there_is_void() {
     assert!(values(&machine.meanwhile, "switches_per_s").len() >= 2, "{report}");
     assert!(values(&machine.meanwhile, "memory_used_mib")[0].1 > 1.0);
     assert!(values(&own.meanwhile, "threads")[0].1 >= 2.0, "this and the sampler's");
-    assert!(none.void.as_ref().unwrap().contains("pgrep"), "{report}");
+    assert!(none.invalid.as_ref().unwrap().contains("pgrep"), "{report}");
 }

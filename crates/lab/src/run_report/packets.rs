@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::ledger::{
-    HeardPacket, LedgerError, LedgerInstants, LedgerLines, LedgerPacket, ReadLedger, STAGES,
+    LedgerError, LedgerInstants, LedgerLines, LedgerPacket, ReadLedger, ReceivedPacket, STAGES,
     SentPacket, lengths,
 };
 
@@ -14,7 +14,7 @@ use crate::report::{Points, ReportRow};
 use crate::statistics::Series;
 
 /// Maximum number of packets read: a page cannot show hours of them.
-const MOST: usize = 500_000;
+const MAX: usize = 500_000;
 const SHOWN: usize = 25_000;
 
 /// Packets with known capture time, in that order.
@@ -54,11 +54,12 @@ impl RunPackets {
             return Err(LedgerError::NoColumn("capture"));
         }
         let (mut packets, more): (Vec<RunPacket>, bool) = if lines.has("arrival") {
-            let ReadLedger { packets, more, .. } = lines.packets::<HeardPacket>(MOST)?;
-            let of = |packet: &HeardPacket| RunPacket::of(packet, packet.stream, packet.measured);
+            let ReadLedger { packets, more, .. } = lines.packets::<ReceivedPacket>(MAX)?;
+            let of =
+                |packet: &ReceivedPacket| RunPacket::of(packet, packet.stream, packet.measured);
             (packets.iter().filter_map(of).collect(), more)
         } else {
-            let ReadLedger { packets, more, .. } = lines.packets::<SentPacket>(MOST)?;
+            let ReadLedger { packets, more, .. } = lines.packets::<SentPacket>(MAX)?;
             (packets.iter().filter_map(|packet| RunPacket::of(packet, 0, None)).collect(), more)
         };
         packets.sort_by_key(|packet| packet.capture);
@@ -96,7 +97,7 @@ impl RunPackets {
         row.points = lines(&packets[shown.clone()], begin);
         let (count, read) = (shown.len(), packets.len());
         let more = if self.more {
-            format!("; of the ledger {MOST} packets were read")
+            format!("; of the ledger {MAX} packets were read")
         } else {
             String::new()
         };

@@ -35,7 +35,7 @@ fn a_row_has_every_packet_of_its_own_stream_and_what_made_the_worst() {
     assert_eq!(row.points[0].values[1], (2_000_000, 1_000_000));
     assert!(row.points.iter().all(|points| points.values.len() == 2_000));
     assert_eq!(row.worst[0].at_ns, 1_500_000_000);
-    assert!(row.worst[0].because.as_ref().unwrap().starts_with("wakeup 9ms, buffer 2ms"));
+    assert!(row.worst[0].cause.as_ref().unwrap().starts_with("wakeup 9ms, buffer 2ms"));
     assert_eq!(row.intervals.len(), 4);
     // Without a measurement in sound, the device's times count.
     let mut other = ReportRow::named("the other");

@@ -47,14 +47,13 @@ fn only_what_every_core_missed_is_a_freeze_of_the_host() {
     let other = noted(3, &[(300_000, 305_000), (510_000, 530_000), (700_000, 703_000)]);
     let report = told(&[one, other], |_| false);
     let all = &report.rows[2];
-    assert_eq!((report.hosts[0].stalls, figure(all, "freezes")), (Some(1), 1.into()));
+    assert_eq!((report.hosts[0].stalls, figure(all, "stalls")), (Some(1), 1.into()));
     assert_eq!(all.worst.len(), 1);
     assert_eq!((all.worst[0].at_ns, all.worst[0].value_ns), (510_000_000, 20_020_000));
     assert_eq!(figure(all, "frozen_ns"), 20_020_000);
-    let because =
-        |row: &ReportRow| row.worst.iter().filter(|worst| worst.because.is_some()).count();
-    assert_eq!(because(&report.rows[0]), 10, "its ten worst lie in the freeze");
-    snapshot!(report.rows[1].worst[0].because.as_deref().unwrap());
+    let because = |row: &ReportRow| row.worst.iter().filter(|worst| worst.cause.is_some()).count();
+    assert_eq!(because(&report.rows[0]), 10, "its ten worst lie in the stall");
+    snapshot!(report.rows[1].worst[0].cause.as_deref().unwrap());
     assert_eq!(report.rows[1].name, "core 3");
 }
 
@@ -71,7 +70,7 @@ fn what_the_watching_costs_is_told_of_each_core() {
     let report = told(&[noted(0, &[])], |_| false);
     let cost = figure(&report.rows[0], "cost_percent").as_f64().unwrap();
     assert!((cost - 1.5).abs() < 0.01, "{cost}");
-    assert_eq!(figure(&report.rows[1], "freezes"), 0);
+    assert_eq!(figure(&report.rows[1], "stalls"), 0);
 }
 
 #[test]
@@ -80,8 +79,8 @@ fn a_core_that_cannot_be_had_is_a_void_row_and_the_others_are_measured() {
     let words = format!("--cpus {core},1048576 --scheduler other --period 1ms --duration 50ms");
     let options = parsed(&words);
     let report = measure(&options, &Stop::default());
-    let void = report.rows.iter().find(|row| row.name == "core 1048576").unwrap();
-    assert!(void.void.as_ref().unwrap().contains("taskset"), "{void:?}");
+    let invalid = report.rows.iter().find(|row| row.name == "core 1048576").unwrap();
+    assert!(invalid.invalid.as_ref().unwrap().contains("taskset"), "{invalid:?}");
     assert_eq!(report.rows[0].measured.unwrap().count, 50, "every one that was due");
     assert!(report.says_something());
 }

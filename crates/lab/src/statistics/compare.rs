@@ -41,7 +41,7 @@ pub enum SeriesDifference {
 }
 
 /// Minimum number of intervals of a run.
-pub const LEAST: usize = 8;
+pub const MIN: usize = 8;
 pub(crate) const CHANCE: f64 = 0.01;
 /// Cliff's delta below which a difference is negligible.
 const NEGLIGIBLE: f64 = 0.147;
@@ -50,7 +50,7 @@ const SAMPLES: usize = 2000;
 /// Compares the intervals of two runs; differences up to `uncertainty` are ignored. Deterministic.
 pub fn compare(first: &[f64], second: &[f64], uncertainty: f64) -> SeriesComparison {
     let difference = median(second) - median(first);
-    if first.len() < LEAST || second.len() < LEAST {
+    if first.len() < MIN || second.len() < MIN {
         let interval = [f64::NEG_INFINITY, f64::INFINITY];
         return SeriesComparison {
             difference,

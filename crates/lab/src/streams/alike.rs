@@ -7,7 +7,7 @@ use tautline_report::ledger::SentPacket;
 use super::StreamOutcome;
 
 /// Maximum distance in packets between both ends' last packets, such as losses when a host froze.
-const MOST_APART: i64 = 512;
+const MAX_APART: i64 = 512;
 const ENOUGH: usize = 4096;
 /// Packets cannot arrive before they left, but timestamps and launch times have errors.
 const EARLIEST: i64 = -10_000;
@@ -55,7 +55,7 @@ impl StreamOutcome {
             let mean = sum.checked_div(both.into());
             (early * 100 > both * FEW, mean.unwrap_or(u128::MAX), packets.abs(), apart)
         };
-        (-MOST_APART..=MOST_APART).map(between).min().map_or(guess, |(.., apart)| apart)
+        (-MAX_APART..=MAX_APART).map(between).min().map_or(guess, |(.., apart)| apart)
     }
 }
 
@@ -78,7 +78,7 @@ mod tests {
         }
         let arrived = (0..2000).filter(|number| !lost(*number));
         for (number, packet) in arrived.zip(&mut outcome.arrivals) {
-            // The receiver's host freezes now and then.
+            // The receiver's host stalls now and then.
             let frozen = if number % 700 < 100 { (100 - number % 700) * 125_000 } else { 0 };
             packet.arrival = leaves(number) + way + frozen;
             packet.timestamp = packet.timestamp.wrapping_add(123_456);

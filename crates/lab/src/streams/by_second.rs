@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use tautline_proto::time::{LocalTime, Span};
-use tautline_report::ledger::{HeardPacket, LAUNCH, LedgerPacket, STAGES, length};
+use tautline_report::ledger::{LAUNCH, LedgerPacket, ReceivedPacket, STAGES, length};
 
 use super::StreamOutcome;
 use crate::report::{
@@ -10,7 +10,10 @@ use crate::report::{
 use crate::statistics::{Interval, Series};
 
 impl StreamOutcome {
-    pub(super) fn by_second(&self, counted: &[(LocalTime, HeardPacket)]) -> Option<StreamBySecond> {
+    pub(super) fn by_second(
+        &self,
+        counted: &[(LocalTime, ReceivedPacket)],
+    ) -> Option<StreamBySecond> {
         let ((begin, first), (end, _)) = (counted.first()?, counted.last()?);
         let number = |since: i64| u32::try_from(since.max(0) / INTERVAL.as_nanos()).ok();
         // Less than half of a last second does not count.
@@ -23,12 +26,12 @@ impl StreamOutcome {
             .iter()
             .filter(|packet| !came.contains(&packet.timestamp))
             .filter_map(|packet| number(packet.capture.saturating_sub(left)));
-        let of = |is: fn(&HeardPacket) -> bool| {
+        let of = |is: fn(&ReceivedPacket) -> bool| {
             let those = counted.iter().filter(move |(_, packet)| is(packet));
             counts(those.filter_map(|(due, _)| number((*due - *begin).as_nanos())))
         };
         let stages = STAGES.iter().enumerate().map(|(at, name)| {
-            let length = |(due, packet): &(LocalTime, HeardPacket)| {
+            let length = |(due, packet): &(LocalTime, ReceivedPacket)| {
                 Some((*due, Span::from_nanos(length(&packet.instants(), at)?)))
             };
             let mut series = Series::with_room(counted.len());
@@ -51,7 +54,7 @@ impl StreamOutcome {
             due: departures.len() as u64,
             late: of(|packet| packet.late),
             lost: counts(lost),
-            unheard: of(|packet| !packet.late && !packet.is_heard()),
+            underrun_discarded: of(|packet| !packet.late && !packet.is_heard()),
             never_sent: Some(self.never_sent(counted).by_second()),
             parts: parts.filter(|part| !part.p50_ns.is_empty()).collect(),
         })

@@ -1,7 +1,7 @@
 //! Uncertainty between two clocks on one timeline, its limit, and figures that need only one clock.
 
 use tautline_proto::time::{LocalTime, Span};
-use tautline_report::ledger::HeardPacket;
+use tautline_report::ledger::ReceivedPacket;
 
 use super::{StreamOutcome, first_counters};
 use crate::report::ReportRow;
@@ -9,7 +9,7 @@ use crate::statistics::Sorted;
 
 /// Default limit for one-way times between hosts: half a round trip of 0.5 ms; wired networks are
 /// below.
-pub const MOST_UNSURE: Span = Span::from_micros(250);
+pub const MAX_UNSURE: Span = Span::from_micros(250);
 
 impl StreamOutcome {
     fn is_one_clock(&self) -> bool {
@@ -61,7 +61,7 @@ impl StreamOutcome {
     }
 
     /// Adds figures that need only one clock each; none if both ends share one clock.
-    pub(super) fn tell_clocks(&self, row: &mut ReportRow, counted: &[(LocalTime, HeardPacket)]) {
+    pub(super) fn tell_clocks(&self, row: &mut ReportRow, counted: &[(LocalTime, ReceivedPacket)]) {
         let Some(stream) = self.stream().filter(|_| !self.is_one_clock()) else { return };
         let Some(clock) = &stream.clock else { return };
         row.add("clock_source", "clocks joined by", &*clock.source);

@@ -1,9 +1,9 @@
-//! Losses of a stream by kind, and the part explained by freezes of the host.
+//! Losses of a stream by kind, and the part explained by stalls of the host.
 
 use core::fmt;
 
 use tautline_proto::time::LocalTime;
-use tautline_report::ledger::HeardPacket;
+use tautline_report::ledger::ReceivedPacket;
 
 use super::machines::XRUNS;
 use super::{LabStream, StreamOutcome, first_counters};
@@ -20,9 +20,9 @@ pub(crate) struct StreamLosses {
     pub(crate) unheard: u64,
     /// Of the sender's and receiver's devices. Includes xruns of unknown time.
     pub(crate) xruns: [u64; 2],
-    /// Losses beyond those explained by freezes at the same end.
+    /// Losses beyond those explained by stalls at the same end.
     pub(crate) besides: u64,
-    /// Freezes seen by the stall monitor of the end that saw more.
+    /// Stalls seen by the stall monitor of the end that saw more.
     pub(crate) freezes: u64,
 }
 
@@ -37,7 +37,7 @@ impl StreamLosses {
             (self.never_sent, "never sent", "never sent"),
             (self.late, "late", "late"),
             (self.lost, "lost", "lost"),
-            (self.unheard, "unheard", "unheard"),
+            (self.unheard, "discarded by underruns", "discarded by an underrun"),
             (sender, "xrun of the sender", "xruns of the sender"),
             (receiver, "xrun of the receiver", "xruns of the receiver"),
         ]
@@ -74,7 +74,7 @@ impl MissedBy {
             ("never_sent", "missed: never sent", self.never_sent),
             ("late", "missed: late", self.late),
             ("lost", "missed: lost", self.lost),
-            ("unheard", "missed: unheard", self.unheard),
+            ("underrun_discarded", "missed: discarded by underruns", self.unheard),
         ] {
             row.add(key, words, count);
         }
@@ -82,8 +82,8 @@ impl MissedBy {
 }
 
 impl StreamOutcome {
-    pub(super) fn missed_by(&self, counted: &[(LocalTime, HeardPacket)]) -> MissedBy {
-        let of = |is: fn(&HeardPacket) -> bool| {
+    pub(super) fn missed_by(&self, counted: &[(LocalTime, ReceivedPacket)]) -> MissedBy {
+        let of = |is: fn(&ReceivedPacket) -> bool| {
             counted.iter().filter(|(_, packet)| is(packet)).count() as u64
         };
         let late = of(|packet| packet.late);
@@ -100,7 +100,7 @@ impl StreamOutcome {
         let xruns = self.xruns_counted(&counted);
         // An xrun's losses are explained with the xrun.
         let unexplained = if xruns[0] == 0 { never_sent } else { 0 };
-        // Freeze losses cover the whole run, some before packets counted, so this is the minimum
+        // Stall losses cover the whole run, some before packets counted, so this is the minimum
         // left unexplained.
         let of_host = [&self.sent, &self.heard].map(|report| first_counters(report).host_stalled);
         let besides = xruns[0].saturating_sub(of_host[0])
@@ -119,7 +119,7 @@ impl StreamOutcome {
 
     /// Xruns of each end, without those known to precede the first counted packet: a card may have
     /// one while it starts.
-    fn xruns_counted(&self, counted: &[(LocalTime, HeardPacket)]) -> [u64; 2] {
+    fn xruns_counted(&self, counted: &[(LocalTime, ReceivedPacket)]) -> [u64; 2] {
         let told = self.xruns(counted);
         [(&self.sent, XRUNS[0]), (&self.heard, XRUNS[1])].map(|(report, (key, _))| {
             let of_end = told.iter().find(|events| events.key == key);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tautline_proto::time::{LocalTime, Span};
-use tautline_report::ledger::{HeardPacket, SentPacket};
+use tautline_report::ledger::{ReceivedPacket, SentPacket};
 
 use super::{StreamEnds, StreamOutcome};
 use crate::hosts::{HostError, LabHost};
@@ -142,18 +142,18 @@ impl StreamOutcome {
         }
     }
 
-    pub(super) fn departures_from(&self, first: &HeardPacket) -> &[SentPacket] {
+    pub(super) fn departures_from(&self, first: &ReceivedPacket) -> &[SentPacket] {
         let left = self.departures.iter().position(|packet| packet.timestamp == first.timestamp);
         left.map_or(&[][..], |at| &self.departures[at..])
     }
 
     /// Capture time of the first counted packet, in nanoseconds on each end's clock.
-    fn begins(&self, counted: &[(LocalTime, HeardPacket)]) -> [Option<i64>; 2] {
+    fn begins(&self, counted: &[(LocalTime, ReceivedPacket)]) -> [Option<i64>; 2] {
         let Some((begin, first)) = counted.first() else { return [None; 2] };
         [self.departures_from(first).first().map(|packet| packet.capture), Some(begin.as_nanos())]
     }
 
-    pub(super) fn xruns(&self, counted: &[(LocalTime, HeardPacket)]) -> Vec<Events> {
+    pub(super) fn xruns(&self, counted: &[(LocalTime, ReceivedPacket)]) -> Vec<Events> {
         let reports = [&self.sent, &self.heard].map(|report| report.streams.first());
         let ends = reports.into_iter().zip(self.begins(counted)).zip(XRUNS);
         let events = ends.filter_map(|((stream, begin), names)| {
@@ -165,7 +165,7 @@ impl StreamOutcome {
     }
 
     /// Packets missed per second, if any, and machine load, since the first counted packet.
-    pub(super) fn meanwhile(&self, counted: &[(LocalTime, HeardPacket)]) -> Vec<Meanwhile> {
+    pub(super) fn meanwhile(&self, counted: &[(LocalTime, ReceivedPacket)]) -> Vec<Meanwhile> {
         let Some((begin, first)) = counted.first() else { return Vec::new() };
         let departures = self.departures_from(first);
         let begins = self.begins(counted);
@@ -209,7 +209,7 @@ fn busy(machine: &[SampledQuantity]) -> Vec<(i64, f64)> {
 fn missed(
     departures: impl Iterator<Item = (u32, i64)>,
     never_sent: Vec<SecondCount>,
-    counted: &[(LocalTime, HeardPacket)],
+    counted: &[(LocalTime, ReceivedPacket)],
 ) -> Option<Meanwhile> {
     let heard = counted.iter().filter(|(_, packet)| packet.is_heard());
     let heard: std::collections::HashSet<u32> = heard.map(|(_, packet)| packet.timestamp).collect();

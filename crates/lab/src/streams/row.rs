@@ -2,7 +2,7 @@
 //! report.
 
 use tautline_proto::time::{LocalTime, Span};
-use tautline_report::ledger::{HeardPacket, LedgerPacket, STAGES, SentPacket, length, lengths};
+use tautline_report::ledger::{LedgerPacket, ReceivedPacket, STAGES, SentPacket, length, lengths};
 use tautline_report::{Counters, NotFound, StageSummary, StreamReport};
 
 use super::{LabStream, StreamOutcome};
@@ -10,11 +10,11 @@ use crate::report::{Points, ReportRow};
 use crate::statistics::{Missed, Series};
 
 impl StreamOutcome {
-    /// The row; measured is capture to DAC. Void if nothing was found in the sound.
+    /// The row; measured is capture to DAC. InvalidWindow if nothing was found in the sound.
     pub fn row(&self, name: impl Into<String>) -> ReportRow {
         let mut row = self.row_of_misses(name);
         if row.measured.as_ref().is_none_or(|measured| measured.count == 0) {
-            row.void = Some(self.unmeasured());
+            row.invalid = Some(self.unmeasured());
         }
         row
     }
@@ -37,7 +37,7 @@ impl StreamOutcome {
         }
         // Of the whole run: the ledger does not show when a host froze.
         if let Some(frozen) = stream.map(frozen).filter(|count| *count > 0) {
-            row.add("host_stalled", "missed in freezes of the host, whole run", frozen);
+            row.add("host_stalled", "missed in stalls of the host, whole run", frozen);
         }
         // Played, but not found in the sound: together with measured and missed, this is all that
         // was due.
@@ -64,12 +64,12 @@ impl StreamOutcome {
         row.events.extend(never_sent.events());
         self.tell_unread(&mut row);
         // Lines missing in a ledger would count as missed packets.
-        row.void = self.unwritten();
+        row.invalid = self.unwritten();
         // Figures of another scheduler do not answer the request.
-        row.void = row.void.or_else(|| self.refused.clone());
+        row.invalid = row.invalid.or_else(|| self.refused.clone());
         let wire = row.stages.iter().find(|stage| stage.name == "wire");
         let wire = wire.and_then(|wire| wire.summary.p50_ns);
-        row.void = row.void.take().or_else(|| self.untimely(wire));
+        row.invalid = row.invalid.take().or_else(|| self.untimely(wire));
         self.tell_clocks(&mut row, &counted);
         if !self.heard.host.scheduler.is_empty() {
             row.add("scheduler", "receiver ran as", &*self.heard.host.scheduler);
@@ -91,8 +91,8 @@ impl StreamOutcome {
             first.dedup_by_key(|(_, packet)| packet.instants()[at]);
             first
         });
-        let stage = |at: usize, counted: &[(LocalTime, HeardPacket)]| {
-            let length = move |(due, packet): &(LocalTime, HeardPacket)| {
+        let stage = |at: usize, counted: &[(LocalTime, ReceivedPacket)]| {
+            let length = move |(due, packet): &(LocalTime, ReceivedPacket)| {
                 Some((*due, length(&packet.instants(), at)?))
             };
             counted.iter().filter_map(length).collect::<Vec<_>>()
@@ -133,7 +133,10 @@ impl StreamOutcome {
     }
 
     fn unwritten(&self) -> Option<String> {
-        [&self.sent, &self.heard].into_iter().find_map(|report| report.unwritten.first()).cloned()
+        [&self.sent, &self.heard]
+            .into_iter()
+            .find_map(|report| report.incomplete_files.first())
+            .cloned()
     }
 
     pub(super) fn refusal(&self, asked: &[Option<String>; 2]) -> Option<String> {
@@ -144,12 +147,12 @@ impl StreamOutcome {
         })
     }
 
-    /// Freezes seen by each end's stall monitor; `None` if the plan disables it.
+    /// Stalls seen by each end's stall monitor; `None` if the plan disables it.
     pub(super) fn stalls(&self, plan: &LabStream) -> [Option<u64>; 2] {
         let ends = [(&self.sent, &plan.send), (&self.heard, &plan.recv)];
         ends.map(|(report, words)| {
             let watched = !words.iter().any(|word| word == "--no-stall-monitor");
-            // Other programs than taut report no role, and no freezes.
+            // Other programs than taut report no role, and no stalls.
             (!report.role.is_empty()).then_some(report.host.stalls).filter(|_| watched)
         })
     }
@@ -169,12 +172,12 @@ impl StreamOutcome {
     /// Counted packets with their capture times: after settling, until the sender's end. If the
     /// receiver cannot know most of these times (AVTP with an unreliable clock), they come from the
     /// sender's ledger.
-    pub(crate) fn counted(&self) -> Vec<(LocalTime, HeardPacket)> {
+    pub(crate) fn counted(&self) -> Vec<(LocalTime, ReceivedPacket)> {
         let heard = || self.arrivals.iter().filter(|packet| packet.stream == 0);
         let known = heard().filter(|packet| packet.sender[0].is_some()).count();
         let by_sender = known * 2 < heard().count();
         let sent = by_sender.then(|| self.sent_at(|packet| packet.capture));
-        let captured = |packet: &HeardPacket| match &sent {
+        let captured = |packet: &ReceivedPacket| match &sent {
             Some(sent) => sent.get(&packet.timestamp).copied(),
             None => packet.sender[0],
         };
@@ -190,7 +193,7 @@ impl StreamOutcome {
     }
 
     /// Counted packets that were never sent, lost, late, or not heard.
-    pub(crate) fn missed(&self, counted: &[(LocalTime, HeardPacket)]) -> Option<Missed> {
+    pub(crate) fn missed(&self, counted: &[(LocalTime, ReceivedPacket)]) -> Option<Missed> {
         let first = counted.first()?.1.timestamp;
         // From the first counted packet to the last that left: the receiver ran longer, and its
         // missing packets at the end are missed.
@@ -207,7 +210,7 @@ fn frozen(stream: &StreamReport) -> u64 {
 }
 
 fn stages(
-    counted: &[(LocalTime, HeardPacket)],
+    counted: &[(LocalTime, ReceivedPacket)],
     stream: Option<&StreamReport>,
 ) -> Vec<StageSummary> {
     let uncertainty =
@@ -230,23 +233,31 @@ fn stages(
     each.collect()
 }
 
-fn points(counted: &[(LocalTime, HeardPacket)]) -> Vec<Points> {
+fn points(counted: &[(LocalTime, ReceivedPacket)]) -> Vec<Points> {
     let Some((begin, _)) = counted.first() else { return Vec::new() };
     let packets = counted.iter().map(|(due, one)| ((*due - *begin).as_nanos(), one.instants()));
     Points::of_stages(packets)
 }
 
 fn whys(stream: &StreamReport) -> Option<String> {
-    let NotFound { unlike, silent, repeats, untold, unprobed, no_clock, unbooked, .. } =
-        stream.latency.not_found;
+    let NotFound {
+        no_match: unlike,
+        silent,
+        ambiguous: repeats,
+        not_reported: untold,
+        not_sampled: unprobed,
+        no_clock,
+        trace_overflow: unbooked,
+        ..
+    } = stream.latency.not_measured;
     let counted = [
         (unlike, "in other sound"),
         (silent, "in silence"),
-        (repeats, "of sound that repeats itself"),
-        (untold, "of which the device told no sound"),
-        (unprobed, "not to be measured"),
-        (no_clock, "of no known capture"),
-        (unbooked, "not booked"),
+        (repeats, "in repeating sound"),
+        (untold, "not reported by the device"),
+        (unprobed, "not sampled"),
+        (no_clock, "without capture time"),
+        (unbooked, "not logged"),
     ];
     let counted = counted.iter().filter(|(count, _)| *count > 0);
     let all: Vec<_> = counted.map(|(count, words)| format!("{count} {words}")).collect();

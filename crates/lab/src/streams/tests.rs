@@ -25,13 +25,13 @@ pub(crate) fn outcome(packets: i64, lost: &[i64]) -> StreamOutcome {
     });
     let arrivals = (0..packets).filter(|number| !lost.contains(number)).map(|number| {
         let at = |micros: i64| Some(millis(number) + micros * 1000);
-        HeardPacket {
+        ReceivedPacket {
             timestamp: timestamp(number),
             sender: [at(0), at(1000), at(1010), at(1020), at(1020)],
             arrival: millis(number) + 1_100_000,
             receiver: [at(1200), at(3200), at(3300), at(5000)],
             measured: Some(5_000_000),
-            ..HeardPacket::default()
+            ..ReceivedPacket::default()
         }
     });
     StreamOutcome {
@@ -56,13 +56,13 @@ fn a_stream_is_a_row_of_all_packets_after_the_first_seconds() {
     let measured = row.measured.unwrap();
     assert_eq!((measured.count, measured.p50_ns), (2000, Some(5_000_000)));
     assert_eq!(row.configured, Some(Span::from_millis(5)));
-    assert_eq!(row.void, None);
+    assert_eq!(row.invalid, None);
     let missed = row.missed.unwrap();
     assert_eq!((missed.due, missed.missed), (2000, 0));
     let lengths: Vec<_> = row.stages.iter().map(|stage| stage.summary.p50_ns.unwrap()).collect();
     assert_eq!(lengths.iter().sum::<i64>(), 5_000_000, "stages add up: {lengths:?}");
     assert_eq!(row.stages[3].uncertainty_ns, Some(7));
-    snapshot!(row.worst[0].because.as_deref().unwrap());
+    snapshot!(row.worst[0].cause.as_deref().unwrap());
     let all: Vec<_> = row.worst[0].stages.iter().map(|stage| stage.length_ns).collect();
     assert_eq!(all, [1_000_000, 10_000, 10_000, 80_000, 100_000, 2_000_000, 100_000, 1_700_000]);
     assert_eq!(row.points.len(), 8);
@@ -94,7 +94,7 @@ fn a_stream_is_told_second_by_second_with_all_its_parts_and_what_each_missed() {
     // Four whole seconds after the first two, and less than half of one more.
     assert_eq!((stream.seconds, stream.due, stream.ptime_ns), (4, 4400, 1_000_000));
     assert_eq!(stream.lost, [(0, 2), (2, 1)]);
-    assert_eq!((stream.late, stream.unheard), (vec![(3, 3)], vec![(0, 1)]));
+    assert_eq!((stream.late, stream.underrun_discarded), (vec![(3, 3)], vec![(0, 1)]));
     let names: Vec<_> = stream.parts.iter().map(|part| part.name.as_str()).collect();
     let mut expected: Vec<_> =
         tautline_report::ledger::STAGES.into_iter().filter(|name| *name != LAUNCH).collect();
@@ -151,7 +151,7 @@ fn sound_that_the_senders_device_lost_was_due_and_is_missed_with_where_it_would_
     assert_eq!((stream.due, &stream.lost[..]), (2394, &[][..]), "no network lost them");
     assert_eq!(stream.never_sent, Some(vec![(0, 3), (1, 3)]));
     let [events] = &row.events[..] else { panic!("{:?}", row.events) };
-    assert_eq!((&*events.key, events.untold), ("never_sent", 0));
+    assert_eq!((&*events.key, events.without_time), ("never_sent", 0));
     assert_eq!(events.values, [(500_000_000, 1), (998_000_000, 5)]);
     let seconds = &row.meanwhile.iter().find(|one| one.key == "missed").unwrap().values;
     assert_eq!(seconds[..2], [(500_000_000, 3.0), (1_500_000_000, 3.0)]);
@@ -192,11 +192,11 @@ fn a_stream_of_which_nothing_was_measured_is_void_with_the_reason() {
     let mut outcome = outcome(4000, &[]);
     outcome.arrivals.clear();
     outcome.heard.streams[0].counters.received = 0;
-    let why = outcome.row("test").void.unwrap();
+    let why = outcome.row("test").invalid.unwrap();
     snapshot!(why);
     outcome.heard.streams[0].counters.received = 9;
-    outcome.heard.streams[0].latency.not_found = read(json!({"repeats": 9, "lost": 1}));
-    let why = outcome.row("test").void.unwrap();
+    outcome.heard.streams[0].latency.not_measured = read(json!({"ambiguous": 9, "lost": 1}));
+    let why = outcome.row("test").invalid.unwrap();
     snapshot!(why);
 }
 
@@ -213,8 +213,8 @@ fn a_row_says_how_packets_were_missed_and_why_others_were_not_measured() {
             packet.measured = None;
         }
     }
-    let not_found = json!({"unlike": 4, "silent": 1, "repeats": 0, "late": 3, "lost": 1});
-    outcome.heard.streams[0].latency.not_found = read(not_found);
+    let not_found = json!({"no_match": 4, "silent": 1, "ambiguous": 0, "late": 3, "lost": 1});
+    outcome.heard.streams[0].latency.not_measured = read(not_found);
     let row = outcome.row("test");
     assert_eq!(row.missed.unwrap().missed, 10);
     let told: Vec<_> = row.figures.iter().map(|one| (one.key, one.value.clone())).collect();
@@ -222,7 +222,7 @@ fn a_row_says_how_packets_were_missed_and_why_others_were_not_measured() {
         ("never_sent", json!(2)),
         ("late", json!(3)),
         ("lost", json!(1)),
-        ("unheard", json!(4)),
+        ("underrun_discarded", json!(4)),
         ("unmeasured", json!(5)),
         ("unmeasured_because", json!("4 in other sound, 1 in silence")),
     ];
@@ -232,8 +232,8 @@ fn a_row_says_how_packets_were_missed_and_why_others_were_not_measured() {
 #[test]
 fn a_row_whose_ledger_is_not_whole_is_void() {
     let mut outcome = outcome(4000, &[]);
-    outcome.heard.unwritten.push("the ledger heard.csv is not whole: no space".into());
-    let why = outcome.row("test").void.unwrap();
+    outcome.heard.incomplete_files.push("the ledger heard.csv is incomplete: no space".into());
+    let why = outcome.row("test").invalid.unwrap();
     assert!(why.contains("no space"), "{why}");
 }
 
@@ -257,7 +257,7 @@ fn instants_of_a_ledger_that_lie_too_far_apart_are_left_out() {
         packet.receiver[3] = taken;
     }
     let row = outcome.row("test");
-    assert_eq!((row.void, row.measured.unwrap().count), (None, 2000));
+    assert_eq!((row.invalid, row.measured.unwrap().count), (None, 2000));
     let stage = |name| row.stages.iter().find(|stage| stage.name == name).unwrap().summary.count;
     assert_eq!((stage("capture"), stage("wakeup")), (1999, 2000));
     let sender = &outcome.wake_ups()[0];
@@ -272,7 +272,7 @@ fn a_scheduler_that_was_asked_for_and_refused_makes_the_row_void_and_another_doe
     let asked = || Some("fifo:70".to_owned());
     assert_eq!(outcome.refusal(&[None, asked()]), None);
     outcome.refused = outcome.refusal(&[asked(), None]);
-    snapshot!(outcome.row("test").void.as_deref().unwrap());
+    snapshot!(outcome.row("test").invalid.as_deref().unwrap());
 }
 
 #[test]
@@ -363,15 +363,15 @@ fn xruns_are_told_with_when_they_were_by_the_clock_of_each_end() {
     let mut outcome = between_two(Span::from_micros(60));
     let seconds = |at: i64| at * 1_000_000_000;
     let sender = 7_000_000_000_000 + seconds(2);
-    let xrun =
-        |at_ns: i64, count: u32| json!({"since_ns": at_ns - 9, "at_ns": at_ns, "count": count});
+    let xrun = |at_ns: i64, count: u32| json!({"last_wakeup_ns": at_ns - 9, "at_ns": at_ns, "count": count});
     outcome.sent = read(json!({"streams": [{
         "xruns": [xrun(sender - 500, 1), xrun(sender + 700, 2)], "counters": {"xruns": 3}}]}));
     let heard = &mut outcome.heard.streams[0];
     heard.xruns = read(json!([xrun(seconds(3), 1)]));
     heard.counters.xruns = 5;
     let events = outcome.row("test").events;
-    let told: Vec<_> = events.iter().map(|one| (&*one.key, &one.values[..], one.untold)).collect();
+    let told: Vec<_> =
+        events.iter().map(|one| (&*one.key, &one.values[..], one.without_time)).collect();
     let known = [
         ("sender_xruns", &[(-500, 1), (700, 2)][..], 0),
         ("receiver_xruns", &[(seconds(1), 1)][..], 4),
@@ -398,14 +398,14 @@ pub(crate) fn between_two(uncertainty: Span) -> StreamOutcome {
     let stream = &mut outcome.heard.streams[0];
     stream.latency.uncertainty_ns = Some(uncertainty.as_nanos());
     stream.clock = read(json!({"source": "rtcp", "round_trip_ns": 180_000}));
-    outcome.max_uncertainty = Some(MOST_UNSURE);
+    outcome.max_uncertainty = Some(MAX_UNSURE);
     outcome
 }
 
 #[test]
 fn a_row_of_two_clocks_says_how_sure_they_are_and_what_rests_on_one_of_them() {
     let row = between_two(Span::from_micros(60)).row("test");
-    assert_eq!((&row.void, row.uncertainty), (&None, Some(Span::from_micros(60))));
+    assert_eq!((&row.invalid, row.uncertainty), (&None, Some(Span::from_micros(60))));
     let figure = |key| row.figures.iter().find(|one| one.key == key).map(|one| one.value.clone());
     assert_eq!(figure("clock_source"), Some(json!("rtcp")));
     assert_eq!(figure("round_trip_ns"), Some(json!(180_000)));
@@ -416,20 +416,20 @@ fn a_row_of_two_clocks_says_how_sure_they_are_and_what_rests_on_one_of_them() {
     one.heard.streams[0].clock = read(json!({"source": "host"}));
     one.heard.streams[0].counters.clock_steps = 1;
     let row = one.row("test");
-    assert!(row.void.is_none() && row.figures.is_empty(), "{row:#?}");
+    assert!(row.invalid.is_none() && row.figures.is_empty(), "{row:#?}");
 }
 
 #[test]
 fn clocks_that_are_known_to_less_than_was_asked_for_make_a_row_void() {
-    let why = between_two(Span::from_micros(251)).row("test").void.unwrap();
+    let why = between_two(Span::from_micros(251)).row("test").invalid.unwrap();
     snapshot!(why);
-    assert_eq!(between_two(MOST_UNSURE).row("test").void, None);
-    let mut unknown = between_two(MOST_UNSURE);
+    assert_eq!(between_two(MAX_UNSURE).row("test").invalid, None);
+    let mut unknown = between_two(MAX_UNSURE);
     unknown.heard.streams[0].latency.uncertainty_ns = None;
-    let why = unknown.row("test").void.unwrap();
+    let why = unknown.row("test").invalid.unwrap();
     snapshot!(why);
     unknown.max_uncertainty = None;
-    assert_eq!(unknown.row("test").void, None);
+    assert_eq!(unknown.row("test").invalid, None);
 }
 
 #[test]
@@ -439,7 +439,7 @@ fn a_clock_that_was_set_while_it_ran_makes_a_row_void() {
     let mut theirs = between_two(Span::from_micros(60));
     theirs.heard.streams[0].counters.clock_steps = 2;
     for outcome in [ours, theirs] {
-        let why = outcome.row("test").void.unwrap();
+        let why = outcome.row("test").invalid.unwrap();
         snapshot!(why);
     }
 }
@@ -450,11 +450,11 @@ fn packets_that_came_before_they_left_make_a_row_void() {
     for packet in &mut outcome.arrivals {
         packet.arrival -= 130_000;
     }
-    assert_eq!(outcome.row("test").void, None, "50 us early are within what is not known");
+    assert_eq!(outcome.row("test").invalid, None, "50 us early are within what is not known");
     for packet in &mut outcome.arrivals {
         packet.arrival -= 20_000;
     }
-    let why = outcome.row("test").void.unwrap();
+    let why = outcome.row("test").invalid.unwrap();
     snapshot!(why);
 }
 

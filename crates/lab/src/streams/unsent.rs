@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tautline_proto::time::LocalTime;
-use tautline_report::ledger::{HeardPacket, SentPacket};
+use tautline_report::ledger::{ReceivedPacket, SentPacket};
 
 use super::{StreamOutcome, first_counters};
 use crate::report::{Events, INTERVAL, SecondCount};
@@ -32,13 +32,13 @@ impl StreamOutcome {
         self.never_sent(&self.counted()).count()
     }
 
-    /// Whether freezes of its host explain each xrun of the sender's device.
+    /// Whether stalls of its host explain each xrun of the sender's device.
     pub(crate) fn sender_only_froze(&self) -> bool {
         let counted = first_counters(&self.sent);
         counted.xruns > 0 && counted.xruns <= counted.host_stalled
     }
 
-    pub(super) fn never_sent(&self, counted: &[(LocalTime, HeardPacket)]) -> NeverSent {
+    pub(super) fn never_sent(&self, counted: &[(LocalTime, ReceivedPacket)]) -> NeverSent {
         counted.first().map_or_else(NeverSent::default, |(_, first)| {
             NeverSent::among(self.departures_from(first), self.shape.rate)
         })

@@ -169,7 +169,7 @@ impl AmbientMix {
                 AmbientPart { interface, outgoing, protocol, cast, seconds }
             });
         let parts = parts.collect();
-        AmbientTraffic { schema: 1, range_ns, parts, dropped: 0, sized: true }
+        AmbientTraffic { schema: 2, range_ns, parts, dropped: 0, sized: true }
     }
 }
 

@@ -12,7 +12,7 @@ const FRAGMENT: usize = 8;
 const ETHERNET: usize = 14;
 const CHECKSUM: usize = 4;
 /// Minimum of any network (RFC 791 §3.2).
-const LEAST_MTU: usize = 68;
+const MIN_MTU: usize = 68;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layers {
@@ -41,7 +41,7 @@ impl Layers {
         let rtp = payload + if self.stamped { STAMPED_HEADER_BYTES } else { HEADER_BYTES };
         let udp = rtp + UDP;
         let head = IP[usize::from(self.v6)];
-        let mtu = self.mtu.max(LEAST_MTU);
+        let mtu = self.mtu.max(MIN_MTU);
         let (parts, each) = match head + udp <= mtu {
             true => (1, head),
             false => {

@@ -22,7 +22,7 @@ fn sample(at_ns: i64, step: u64) -> TrafficSample {
 #[test]
 fn a_window_is_what_was_carried_between_the_samples_within_it() {
     let samples = (0..10).map(|at| sample(at * 200_000_000, at as u64)).collect();
-    let watched = WatchedTraffic { schema: 1, samples, ..WatchedTraffic::default() };
+    let watched = WatchedTraffic { schema: 2, samples, ..WatchedTraffic::default() };
     let window = watched.within([300_000_000, 1_450_000_000]).unwrap();
     assert_eq!(window.span(), [400_000_000, 1_400_000_000]);
     let interfaces = window.interfaces();

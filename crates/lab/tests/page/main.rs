@@ -41,7 +41,7 @@ fn charts_alone_stand_with_their_own_colours() {
         assert_eq!((count(&svg, "class="), count(&svg, "var(")), (0, 0), "{}", report.experiment);
         assert!(!seen.elements.iter().any(|element| element == "style" || element == "script"));
         assert!(seen.text.contains(&*report.experiment), "{}", seen.text);
-        let drawn = report.rows.iter().any(|row| row.void.is_none() && row.measured.is_some());
+        let drawn = report.rows.iter().any(|row| row.invalid.is_none() && row.measured.is_some());
         assert_eq!(count(&svg, "role=\"img\"") > 0, drawn, "{}", report.experiment);
     }
     assert!(charts_alone(&stages()).contains(">wire<"));
@@ -97,9 +97,11 @@ fn figures_of_the_page_are_those_of_the_text() {
 fn a_void_row_says_why_and_has_no_chart() {
     let mut report = LabReport::of("kernel", "how long?");
     report.rows =
-        vec![ReportRow::void("ptime 20 ms", "no packet came; is something else sending?")];
+        vec![ReportRow::invalid("ptime 20 ms", "no packet came; is something else sending?")];
     let page = page(&report);
-    assert!(read(&page).unwrap().text.contains("void: no packet came; is something else sending?"));
+    assert!(
+        read(&page).unwrap().text.contains("invalid: no packet came; is something else sending?")
+    );
     assert_eq!(charts(&page).len(), 0);
     assert!(!page.contains("<details"));
 }
@@ -163,7 +165,8 @@ fn with_xruns(at_ms: &[i64], untold: u64) -> String {
     let mut row = stream(5_000, 5_000.0, 1);
     row.meanwhile.clear();
     let values = at_ms.iter().map(|at| (at * 1_000_000, 1)).collect();
-    row.events = vec![Events { key: "xruns".into(), words: "xruns".into(), values, untold }];
+    row.events =
+        vec![Events { key: "xruns".into(), words: "xruns".into(), values, without_time: untold }];
     let mut report = LabReport::of("recv", "did every packet sound when it was due?");
     report.rows = vec![row];
     page(&report)

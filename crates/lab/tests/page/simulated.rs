@@ -103,18 +103,18 @@ pub(crate) fn stream(packets: usize, latency_us: f64, seed: u64) -> ReportRow {
             key: "receiver_xruns".into(),
             words: "xruns of the receiver's device".into(),
             values: xruns,
-            untold: 0,
+            without_time: 0,
         }];
     }
     for worst in &mut row.worst {
-        worst.because = Some("wakeup 6.51 ms, wire 161 µs; every core stood still".into());
+        worst.cause = Some("wakeup 6.51 ms, wire 161 µs; every core stood still".into());
     }
     row.add("packets_received", "packets received", packets);
     row.add("rest_ns", "rest", 7_312);
     row
 }
 
-/// The ladder of ten tests, and a void one.
+/// The ladder of ten tests, and an invalid one.
 pub(crate) fn ladder() -> LabReport {
     let mut report = LabReport::of("latency-sweep", "is what is configured what is measured?");
     report.command = "taut lab latency-sweep --duration 60s --report-file ladder.html".into();
@@ -150,7 +150,7 @@ pub(crate) fn ladder() -> LabReport {
         ];
         report.rows.push(row);
     }
-    report.rows.push(ReportRow::void(
+    report.rows.push(ReportRow::invalid(
         "0.67 ms",
         "this kernel grants no real-time priority; raise RLIMIT_RTPRIO (ulimit -r)",
     ));
@@ -181,19 +181,15 @@ pub(crate) fn hostile() -> LabReport {
     row.name = evil.into();
     row.stages.iter_mut().for_each(|stage| stage.name = evil.into());
     row.points.iter_mut().for_each(|points| points.name = evil.into());
-    row.worst = vec![Worst {
-        at_ns: -1,
-        value_ns: i64::MIN,
-        because: Some(evil.into()),
-        ..Worst::default()
-    }];
+    row.worst =
+        vec![Worst { at_ns: -1, value_ns: i64::MIN, cause: Some(evil.into()), ..Worst::default() }];
     row.add("evil", "evil", evil);
     let mut report = LabReport::of("evil", "does it get out?");
     report.command = evil.into();
     report.hosts = vec![HostDescription { name: evil.into(), processor: evil.into(), ..host() }];
     report.rows = vec![
         row,
-        ReportRow::void(evil, evil),
+        ReportRow::invalid(evil, evil),
         ReportRow { measured: Some(nothing()), ..ReportRow::named("none") },
     ];
     report.notes = vec![evil.into()];

@@ -1,9 +1,10 @@
-//! The end that is called, for all its callers: who gets a place, whose call goes on, which line is dead.
+//! Decides for the called end and all its callers: which call gets a place, which call resumes,
+//! which connection is dead.
 
 use std::collections::VecDeque;
 
 use super::message::{
-    CALL_VERSION, CallMessage, CallReason, MOST_VERSION, OLDEST_CALL_VERSION, REDUNDANCY_VERSION,
+    CALL_VERSION, CallMessage, CallReason, MAX_VERSION, OLDEST_CALL_VERSION, REDUNDANCY_VERSION,
     UNHEARD_VERSION,
 };
 use super::terms::{CallLatency, CallOffer, CallPath, CallTerms, NotHad};
@@ -11,108 +12,109 @@ use super::transport::{CalledTransport, SoundChange, TransportStep};
 use super::{CALL_KEPT, CallId, LINE_DEAD};
 use crate::time::{LocalTime, Span};
 
-/// Who connects says what it wants within this.
+/// Timeout for the first request on a new connection.
 const SAY_WHAT: Span = Span::from_secs(5);
-/// Messages that a line may say at once, which come back
-const MOST_AT_ONCE: u32 = 32;
-/// one in so long: a ping a second is all that a call takes, and a change now and then.
+/// Maximum burst of messages on a connection. The allowance refills
+const MAX_AT_ONCE: u32 = 32;
+/// by one message per interval: a call needs one ping per second and an occasional change.
 const ONE_MORE: Span = Span::from_millis(100);
 
-/// A control connection, as whoever drives this numbers them; never used again.
+/// Identifier of a control connection, assigned by the driver and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
 
-/// Whose a line is: the key that the other end proved to have.
+/// Peer of a control connection: its proven public key.
 pub type ConnectionPeer = [u8; 32];
 
-/// What is to be done next.
+/// Next action of the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnsweringStep {
-    /// Say this on that line.
+    /// Send this message on that connection.
     Say(ConnectionId, CallMessage),
-    /// Close it.
+    /// Close the connection.
     Close(ConnectionId),
-    /// A call begins at this place, counted from 0: its keys are those of the line.
+    /// A call begins at this place, counted from 0. Its keys derive from the connection.
     Begin {
-        /// Where.
+        /// Place of the call.
         place: usize,
-        /// By which line.
+        /// Control connection.
         line: ConnectionId,
-        /// Known by this.
+        /// Identifier of the call.
         call: CallId,
-        /// What was chosen.
+        /// Agreed terms.
         terms: CallTerms,
     },
-    /// The call at this place goes on, on this line.
+    /// The call at this place resumes on this connection.
     Resumed {
-        /// Where.
+        /// Place of the call.
         place: usize,
-        /// By which line.
+        /// Control connection.
         line: ConnectionId,
     },
-    /// The call at this place sounds by these terms from now on.
+    /// The call at this place has new terms.
     Change {
-        /// Where.
+        /// Place of the call.
         place: usize,
-        /// What is agreed on.
+        /// Agreed terms.
         terms: CallTerms,
-        /// What becomes of the sound.
+        /// Effect on the audio.
         sound: SoundChange,
     },
-    /// Its caller announces by what its sound goes from now on.
+    /// The caller announces its transport.
     Path {
-        /// Where.
+        /// Place of the call.
         place: usize,
-        /// By what.
+        /// Path of the transport.
         path: CallPath,
-        /// Its number.
+        /// Number of the transport.
         transport: u32,
-        /// Whether it is used from now on: a connection is used as it arrives ([`Answering::connected`]).
+        /// Whether to use it now: a TCP connection is used when it arrives
+        /// ([`Answering::connected`]).
         is_used: bool,
     },
-    /// The line of the call at this place is lost; its sound goes on.
+    /// The call at this place has lost its control connection. Its audio continues.
     Away {
-        /// Where.
+        /// Place of the call.
         place: usize,
     },
     /// The call at this place is over.
     End {
-        /// Where.
+        /// Place of the call.
         place: usize,
-        /// A sentence.
+        /// Reason.
         why: CallReason,
     },
-    /// Somebody was refused.
+    /// A connection was refused.
     Refused {
-        /// By which line.
+        /// Control connection.
         line: ConnectionId,
-        /// A sentence.
+        /// Reason.
         why: CallReason,
     },
 }
 
-/// How much of what there is may be had.
+/// Limits on simultaneous calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallLimits {
-    /// Calls that have sound at a time; the others are lines.
+    /// Calls with audio. Further calls can only be on hold.
     pub sounding: usize,
-    /// Places of one peer.
+    /// Calls per peer.
     pub of_a_peer: usize,
-    /// Of its calls those that have sound.
+    /// Calls with audio per peer.
     pub sounding_of_a_peer: usize,
-    /// Whose calls are not counted so: whoever has this machine's own key may do with it what they like.
+    /// Peer that is exempt from the limits per peer: this machine's own key.
     pub own: Option<ConnectionPeer>,
 }
 
 impl CallLimits {
-    /// Of so many places half, and at least one, for each peer but this machine itself, so that none takes all; of the
-    /// sound likewise.
+    /// Limits each peer except this machine to half of the places, and half of the calls with
+    /// audio, rounded up.
     pub fn of(places: usize, sounding: usize, own: Option<ConnectionPeer>) -> Self {
         let (of_a_peer, sounding_of_a_peer) = (places.div_ceil(2), sounding.div_ceil(2));
         Self { sounding, of_a_peer, sounding_of_a_peer, own }
     }
 
-    /// The same with so many places for each peer, at least one, and sound for as many, where somebody says how many.
+    /// Sets the limits per peer to `each`, at least 1. `None` keeps the limits.
     #[must_use]
     pub fn each(self, each: Option<usize>) -> Self {
         let each = each.map(|each| each.max(1));
@@ -126,12 +128,12 @@ impl CallLimits {
 struct AnsweredConnection {
     id: ConnectionId,
     peer: ConnectionPeer,
-    /// Which its caller speaks, once it has said so.
+    /// Protocol version of the caller, once received.
     version: u32,
     heard: LocalTime,
-    /// The place of its call.
+    /// Place of its call.
     place: Option<usize>,
-    /// Messages that it may say now, and since when more came back.
+    /// Messages that the caller may send now, and the time of the last refill.
     credit: u32,
     credited: LocalTime,
 }
@@ -140,25 +142,25 @@ struct AnsweredConnection {
 struct HeldCall {
     id: CallId,
     peer: ConnectionPeer,
-    /// What its caller can.
+    /// Offer of the caller.
     offer: CallOffer,
     terms: CallTerms,
-    /// The longest latency that its sound has room for, since that began.
+    /// Maximum latency that the audio buffers allow, fixed when the audio begins.
     room: Span,
     transport: CalledTransport,
     line: Option<ConnectionId>,
-    /// Packets received by now, each of which was authenticated.
+    /// Authenticated packets received so far.
     packets: u64,
-    /// When its line was lost or its last packet received, whichever came later.
+    /// Time of the loss of the control connection or of the last packet, whichever is later.
     alive: LocalTime,
 }
 
-/// Decides for the end that is called. One owner; every call takes the time.
+/// State machine of the called end. It has one owner, and its methods take the current time.
 #[derive(Debug)]
 pub struct Answering {
     offer: CallOffer,
     limits: CallLimits,
-    /// The UDP port at which the call at each place is heard.
+    /// UDP port of each place.
     udp_ports: Vec<u16>,
     calls: Vec<Option<HeldCall>>,
     lines: Vec<AnsweredConnection>,
@@ -166,7 +168,7 @@ pub struct Answering {
 }
 
 impl Answering {
-    /// Answers with what it can, as many at once as there are `udp_ports`, each of which is that of a place.
+    /// Creates a called end with this offer and one place per UDP port.
     pub fn new(offer: CallOffer, udp_ports: Vec<u16>) -> Self {
         let calls: Vec<_> = udp_ports.iter().map(|_| None).collect();
         let all = calls.len();
@@ -175,20 +177,20 @@ impl Answering {
         Self { offer, limits, udp_ports, calls, lines: Vec::new(), steps: VecDeque::new() }
     }
 
-    /// The same with these limits.
+    /// Sets the limits.
     #[must_use]
     pub fn limited(self, limits: CallLimits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Calls that there are.
+    /// Number of calls.
     pub fn calls(&self) -> usize {
         self.calls.iter().flatten().count()
     }
 
-    /// Somebody connected and proved to have this key.
+    /// Adds a connection of a peer that has proven its key.
     pub fn came(&mut self, id: ConnectionId, peer: ConnectionPeer, now: LocalTime) {
-        let (place, credit) = (None, MOST_AT_ONCE);
+        let (place, credit) = (None, MAX_AT_ONCE);
         let version = OLDEST_CALL_VERSION;
         self.lines.push(AnsweredConnection {
             id,
@@ -201,7 +203,7 @@ impl Answering {
         });
     }
 
-    /// A line was closed by its other end, or lost.
+    /// Removes a connection that was lost or closed by the peer.
     pub fn gone(&mut self, line: ConnectionId, now: LocalTime) {
         let Some(at) = self.lines.iter().position(|one| one.id == line) else { return };
         let AnsweredConnection { place, .. } = self.lines.swap_remove(at);
@@ -217,7 +219,7 @@ impl Answering {
         }
     }
 
-    /// Something was said on a line. `fresh` names the call, if it becomes one: random.
+    /// Handles a message from a connection. `fresh` is a random identifier for a new call.
     pub fn said(
         &mut self,
         line: ConnectionId,
@@ -269,8 +271,8 @@ impl Answering {
             Ok(terms) => terms,
             Err(why) => return self.refuse(line, why.to_string(), now),
         };
-        // It would refuse what it has no word for.
-        if version < MOST_VERSION && terms.latency.kept().is_none() {
+        // Older versions would reject this latency.
+        if version < MAX_VERSION && terms.latency.kept().is_none() {
             terms.latency = CallLatency::AUTO;
         }
         terms.redundancy = terms.redundancy.filter(|_| version >= REDUNDANCY_VERSION);
@@ -312,8 +314,8 @@ impl Answering {
         self.say(line, CallMessage::Accepted { call: fresh, terms, udp_port });
     }
 
-    /// A free place, or that of a call of the same peer that has lost its line: whose program died calls anew. Else why
-    /// there is none for it.
+    /// Returns a place for a call of this peer: that of its call without a connection, since a
+    /// restarted program calls again, or a free place. Otherwise returns the reason for refusal.
     fn place_for(&self, peer: ConnectionPeer) -> Result<usize, String> {
         let left = |call: &HeldCall| call.peer == peer && call.line.is_none();
         let calls = || self.calls.iter();
@@ -336,7 +338,8 @@ impl Answering {
         Ok(free)
     }
 
-    /// Whether there is sound left for a call of this peer at this place, whatever is there now; else why there is none.
+    /// Checks the limits for audio at this place, apart from the call that is there now. Returns
+    /// the reason for refusal.
     fn sound_for(&self, peer: ConnectionPeer, place: usize) -> Result<(), String> {
         let calls = self.calls.iter().enumerate().filter(|(at, _)| *at != place);
         let sounding =
@@ -370,7 +373,7 @@ impl Answering {
         else {
             return self.refuse(line, "that call is over here; call anew", now);
         };
-        // The line before may not be known to be dead yet.
+        // The previous connection may be dead without having timed out.
         let before = call.line.replace(line);
         self.lines[at].place = Some(place);
         if let Some(before) = before {
@@ -422,18 +425,18 @@ impl Answering {
         self.say(line, CallMessage::Changed(terms));
     }
 
-    /// By what the call at this place goes.
+    /// Transport of the call at this place.
     pub fn transport(&self, place: usize) -> Option<&CalledTransport> {
         self.calls.get(place)?.as_ref().map(|call| &call.transport)
     }
 
-    /// The connection of this number arrived for the call at this place, and is used.
+    /// Switches the call at this place to the TCP connection with this number, which has arrived.
     pub fn connected(&mut self, place: usize, number: u32) {
         let call = self.calls.get_mut(place).and_then(Option::as_mut);
         call.into_iter().for_each(|call| call.transport.goes_by_tcp(number));
     }
 
-    /// Of the sound at this place so many authenticated packets were received by now.
+    /// Updates the number of authenticated packets received by the call at this place.
     pub fn heard(&mut self, place: usize, packets: u64, now: LocalTime) {
         let Some(call) = self.calls.get_mut(place).and_then(Option::as_mut) else { return };
         if call.packets != packets {
@@ -444,7 +447,8 @@ impl Answering {
         }
     }
 
-    /// Nothing is heard of the call at this place by the transport of this number: its caller is told, if it reads that.
+    /// Reports to the caller that no packet arrives via the transport with this number, if its
+    /// version supports the report.
     pub fn unheard(&mut self, place: usize, transport: u32) {
         let line = self.calls.get(place).and_then(|call| call.as_ref()?.line);
         let reads = |line: &&AnsweredConnection| line.version >= UNHEARD_VERSION;
@@ -481,12 +485,12 @@ impl Answering {
         }
     }
 
-    /// Ends all calls, as the server ends.
+    /// Ends all calls, because the server stops.
     pub fn hang_up(&mut self, why: &CallReason) {
         (0..self.calls.len()).for_each(|place| self.hang_up_at(place, why));
     }
 
-    /// Ends the call at this place, if there is one: it failed here.
+    /// Ends the call at this place, if any.
     pub fn hang_up_at(&mut self, place: usize, why: &CallReason) {
         let Some(call) = self.calls.get(place) else { return };
         if let Some(line) = call.as_ref().and_then(|call| call.line) {
@@ -496,7 +500,7 @@ impl Answering {
         self.end(place, why.clone());
     }
 
-    /// Parts with all who are trusted no more: their calls end, with a line or without, and lines that have no call.
+    /// Ends all calls, and refuses all connections, of peers that are no longer trusted.
     pub fn keep_trusted(
         &mut self,
         is_trusted: impl Fn(ConnectionPeer) -> bool,
@@ -509,14 +513,14 @@ impl Answering {
                 self.hang_up_at(place, why);
             }
         }
-        // A call's own line is closed by now.
+        // The connections of ended calls are closed already.
         let strangers = self.lines.iter().filter(|line| !is_trusted(line.peer));
         for line in strangers.map(|line| line.id).collect::<Vec<_>>() {
             self.refuse(line, why.as_str(), now);
         }
     }
 
-    /// Lets time pass.
+    /// Handles timeouts.
     pub fn poll(&mut self, now: LocalTime) {
         let dead = |line: &AnsweredConnection| now >= line.dead_at();
         while let Some(line) = self.lines.iter().find(|line| dead(line)).map(|line| line.id) {
@@ -534,14 +538,14 @@ impl Answering {
         }
     }
 
-    /// When [`Self::poll`] has something to do; [`LocalTime::NEVER`] if nothing.
+    /// Time to call [`Self::poll`] again; [`LocalTime::NEVER`] if there is nothing to do.
     pub fn deadline(&self) -> LocalTime {
         let lines = self.lines.iter().map(AnsweredConnection::dead_at);
         let away = self.calls.iter().flatten().filter(|call| call.line.is_none());
         lines.chain(away.map(|call| call.alive + CALL_KEPT)).min().unwrap_or(LocalTime::NEVER)
     }
 
-    /// What is to be done next, until there is nothing.
+    /// Next action; call until `None`.
     pub fn step(&mut self) -> Option<AnsweringStep> {
         self.steps.pop_front()
     }
@@ -552,12 +556,12 @@ impl AnsweredConnection {
         self.heard + if self.place.is_some() { LINE_DEAD } else { SAY_WHAT }
     }
 
-    /// Whether it may say one more.
+    /// Takes one message from the allowance; `false` if none is left.
     fn may_say(&mut self, now: LocalTime) -> bool {
         let back = (now - self.credited).as_nanos() / ONE_MORE.as_nanos();
         if back > 0 {
-            self.credit = MOST_AT_ONCE
-                .min(self.credit.saturating_add(u32::try_from(back).unwrap_or(MOST_AT_ONCE)));
+            self.credit = MAX_AT_ONCE
+                .min(self.credit.saturating_add(u32::try_from(back).unwrap_or(MAX_AT_ONCE)));
             self.credited = now;
         }
         if self.place.is_some() {
@@ -569,7 +573,7 @@ impl AnsweredConnection {
     }
 }
 
-/// Why these terms cannot follow those, if they cannot: devices keep their rate and channels.
+/// Reason why a call cannot change to these terms. Devices keep their rate and channels.
 fn unlike(now: &CallTerms, wanted: &CallTerms, here: &CallOffer) -> Option<NotHad> {
     for (now, wanted) in [(&now.there, &wanted.there), (&now.back, &wanted.back)] {
         if (now.rate, now.channels) != (wanted.rate, wanted.channels) {

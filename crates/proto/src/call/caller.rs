@@ -1,9 +1,10 @@
-//! The end that calls: when to dial, what to say, when the line is dead, when the call is over.
+//! Decides for the caller: when to dial, which message to send, when the connection is dead, when
+//! the call is over.
 
 use std::collections::VecDeque;
 
 use super::message::{
-    ADAPTS_VERSION, CALL_VERSION, CallMessage, CallReason, MOST_VERSION, REDUNDANCY_VERSION,
+    ADAPTS_VERSION, CALL_VERSION, CallMessage, CallReason, MAX_VERSION, REDUNDANCY_VERSION,
     TAKES_VERSION,
 };
 use super::packets::NoPackets;
@@ -13,130 +14,134 @@ use super::{CallId, LINE_DEAD, PING_EVERY};
 use crate::stream::{Coding, PTIME_RANGE};
 use crate::time::{LocalTime, Span};
 
-/// An answer to a call comes within this, or the line is given up.
+/// Timeout for the answer to a call.
 const ANSWER: Span = Span::from_secs(5);
-/// From a line that was lost to the first try of another, which doubles with each that fails,
+/// Pause before the first retry. It doubles after each failure,
 const FIRST_PAUSE: Span = Span::from_millis(250);
-/// to this at most: whoever waits for a network that returns waits no longer.
-const MOST_PAUSE: Span = Span::from_secs(2);
-/// Before there is a call, a line that the other end cuts before it answers is dialled again so many times: for half a minute.
+/// up to this maximum, so that the caller reconnects soon after the network returns.
+const MAX_PAUSE: Span = Span::from_secs(2);
+/// Maximum retries while no call exists and the called end closes the connection without an answer:
+/// half a minute in total.
 const MAX_REDIALS: u32 = 16;
 
-/// A call that was agreed on.
+/// Agreed call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgreedCall {
-    /// By what it is known.
+    /// Identifier of the call.
     pub id: CallId,
-    /// How its sound looks.
+    /// Agreed terms.
     pub terms: CallTerms,
-    /// Where the other end hears it.
+    /// UDP port of the called end.
     pub udp_port: u16,
 }
 
-/// What is to be done next.
+/// Next action of the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallerStep {
-    /// Connect, and say how that went: [`CallerEnd::connected`], [`CallerEnd::line_lost`].
+    /// Connect, and report the result: [`CallerEnd::connected`] or [`CallerEnd::line_lost`].
     Dial,
-    /// Say this on the line.
+    /// Send this message.
     Say(CallMessage),
-    /// Close the line.
+    /// Close the control connection.
     Close,
-    /// The line is lost; the sound goes on as long as it comes, and another line is made.
+    /// The control connection is lost. The audio continues as long as packets arrive, and the
+    /// caller reconnects.
     Away,
-    /// The call begins: its keys are those of the line that there is now.
+    /// The call begins. Its keys derive from the current control connection.
     Begin(AgreedCall),
-    /// The call goes on as it was, on another line.
+    /// The call resumes unchanged on a new control connection.
     Resumed,
-    /// These terms were asked for on the line before, and whether that came there is not known: they are asked for again.
+    /// These terms are requested again, since the previous connection was lost before an answer.
     Again(CallTerms),
-    /// These fell with two lines in a row, and are not asked for again.
+    /// These terms are not requested again, since two connections in a row were lost before an
+    /// answer.
     Dropped(CallTerms),
-    /// It sounds by these terms from now on.
+    /// The call has these terms now.
     Change(CallTerms),
-    /// The other end keeps to what was: why.
+    /// The called end rejects the requested terms and keeps the current ones, for this reason.
     Kept(CallReason),
-    /// The other end hears nothing by the transport of this number.
+    /// The called end receives nothing via the transport with this number.
     Unheard(u32),
-    /// The call is over there, and another is not had now: why. It is tried again and again.
+    /// The called end no longer has the call and refuses a new one, for this reason. The caller
+    /// retries.
     TurnedAway(CallReason),
-    /// Nothing more is done.
+    /// The call is over.
     Over(CallOver),
 }
 
-/// Why a call is over.
+/// Reason for the end of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallOver {
-    /// Nobody was reached, and there was no call to keep.
+    /// The called end was unreachable, and no call existed.
     NotReached,
-    /// The other end refused: its sentence.
+    /// The called end refused, for this reason.
     Refused(CallReason),
-    /// The other end hung up: its sentence.
+    /// The called end hung up, for this reason.
     Ended(CallReason),
-    /// This end did.
+    /// This end hung up.
     HungUp,
 }
 
-/// Why terms were not asked for.
+/// Reason why terms were not requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotAsked {
-    /// There is no line to ask on.
+    /// There is no control connection.
     NoLine,
-    /// It is not known yet whether the sound is over there.
+    /// The answer to an earlier hold is pending.
     Ending,
-    /// Nobody can make packets of them.
+    /// No packets are possible with these terms.
     NoPackets(NoPackets),
-    /// The other end's taut has no word for them.
+    /// The protocol version of the called end does not support them.
     Older,
 }
 
-/// Terms that were asked for, until that is answered.
+/// Requested terms without an answer yet.
 #[derive(Debug)]
 struct AskedTerms {
     terms: CallTerms,
-    /// Whether they were said on more lines than one.
+    /// Whether this is the second request, after a reconnection.
     again: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CallerConnection {
-    /// There is none until then.
+    /// No connection; dial at this time.
     Away { dial_at: LocalTime },
-    /// It is being made; whoever makes it knows for how long.
+    /// Connecting. The driver sets the timeout.
     Dialling,
-    /// The other end owes an answer.
+    /// Waiting for the answer to the call.
     Asked { until: LocalTime },
-    /// It is in use.
+    /// In use.
     Open,
-    /// Nothing more is to come.
+    /// Closed for good.
     Over,
 }
 
-/// Decides for the end that calls. One owner; every call takes the time.
+/// State machine of the caller. It has one owner, and its methods take the current time.
 #[derive(Debug)]
 pub struct CallerEnd {
     offer: CallOffer,
-    /// Whether the call is to be without sound: nobody else's word opens a microphone.
+    /// Whether the call is on hold. Only this end may open the microphone.
     held: bool,
-    /// How often that was asked for and not answered yet.
+    /// Unanswered requests for a hold.
     holds: u32,
     line: CallerConnection,
     call: Option<AgreedCall>,
-    /// Of the transports of its sound.
+    /// Numbers of the audio transports.
     pub(super) numbers: TransportNumbers,
-    /// What was asked for last and not answered yet,
+    /// Last request, if unanswered.
     asked: Option<AskedTerms>,
-    /// and how much was since: each is answered, in turn.
+    /// Unanswered requests; each is answered, in order.
     unanswered: u32,
-    /// By what people last asked for the sound to go.
+    /// Last paths that the user requested.
     by: Option<Vec<CallPath>>,
-    /// How the sound follows the network by the last change.
+    /// Adaptation of the last change.
     adapts: Option<CallAdaptation>,
-    /// The version that is spoken by the newest line.
+    /// Protocol version of the newest connection.
     version: u32,
-    /// Whether there was one: then it is called until somebody hangs up.
+    /// Whether a call existed: then the caller redials until the user hangs up.
     called: bool,
-    /// Since the last line that was of use.
+    /// Failures since the last usable connection.
     failures: u32,
     heard: LocalTime,
     pinged: LocalTime,
@@ -144,7 +149,7 @@ pub struct CallerEnd {
 }
 
 impl CallerEnd {
-    /// Is to call with this offer, at once.
+    /// Creates a caller that dials at once with this offer.
     pub fn new(offer: CallOffer, now: LocalTime) -> Self {
         Self {
             offer,
@@ -166,13 +171,14 @@ impl CallerEnd {
         }
     }
 
-    /// Calls without sound at first, or with.
+    /// Sets whether the call begins on hold.
     #[must_use]
     pub fn held(self, held: bool) -> Self {
         Self { held, ..self }
     }
 
-    /// The same while it calls. False, and all is as it was, where there is a call, or what was said is not answered yet.
+    /// Sets whether the call begins on hold, if the request was not sent yet. Otherwise changes
+    /// nothing and returns `false`.
     pub fn begins_held(&mut self, held: bool) -> bool {
         let unsaid =
             matches!(self.line, CallerConnection::Away { .. } | CallerConnection::Dialling);
@@ -183,13 +189,14 @@ impl CallerEnd {
         begins
     }
 
-    /// What is offered from now on, where it is called anew or answered otherwise: of devices that run, what they run as.
+    /// Replaces the offer for later calls and answers: devices that run offer their current
+    /// settings.
     pub fn offers(&mut self, offer: CallOffer) {
         let before = core::mem::replace(&mut self.offer, offer);
         self.may_go_by(&before.paths);
     }
 
-    /// What is asked for may be answered, whatever is offered by now.
+    /// Adds paths to the offer, since an answer to an earlier request may contain them.
     fn may_go_by(&mut self, paths: &[CallPath]) {
         for path in paths {
             if !self.offer.paths.contains(path) {
@@ -198,27 +205,28 @@ impl CallerEnd {
         }
     }
 
-    /// The call, once there is one; it lasts while lines come and go.
+    /// Current call. It stays while connections are lost and replaced.
     pub const fn call(&self) -> Option<&AgreedCall> {
         self.call.as_ref()
     }
 
-    /// The terms that were asked for and not answered yet.
+    /// Requested terms without an answer yet.
     pub fn asked(&self) -> Option<&CallTerms> {
         self.asked.as_ref().map(|asked| &asked.terms)
     }
 
-    /// Whether there is a call with sound.
+    /// Whether there is a call with audio.
     fn has_sound(&self) -> bool {
         self.call.as_ref().is_some_and(|call| call.terms.sound())
     }
 
-    /// Whether there is a line in use.
+    /// Whether the control connection is in use.
     pub const fn has_line(&self) -> bool {
         matches!(self.line, CallerConnection::Open)
     }
 
-    /// A line was made, on which this version is spoken, or an older one than is spoken here.
+    /// Handles a new connection. `version` is the called end's protocol version and may exceed this
+    /// end's.
     pub fn connected(&mut self, version: u32, now: LocalTime) {
         if self.line != CallerConnection::Dialling {
             return;
@@ -236,11 +244,11 @@ impl CallerEnd {
         }
         let version = version.min(CALL_VERSION);
         self.version = version;
-        // It would refuse what it has no word for.
+        // Older versions would reject these fields.
         if version < TAKES_VERSION {
             (offer.there.takes, offer.back.takes) = (None, None);
         }
-        if version < MOST_VERSION {
+        if version < MAX_VERSION {
             offer.latency = offer.latency.filter(|latency| latency.kept().is_some());
         }
         offer.adapts = offer.adapts.filter(|_| version >= ADAPTS_VERSION);
@@ -248,7 +256,7 @@ impl CallerEnd {
         self.say(CallMessage::Call { version, offer, resumes });
     }
 
-    /// No line was made, or the one there was is no more.
+    /// Handles a failed or lost connection.
     pub fn line_lost(&mut self, now: LocalTime) {
         match (self.line, self.called) {
             (CallerConnection::Over | CallerConnection::Away { .. }, _) => {}
@@ -262,7 +270,8 @@ impl CallerEnd {
         }
     }
 
-    /// The other end cut the line in its handshake, which may be over at this end: it may have no room now.
+    /// Handles a connection that the called end closed during the handshake, possibly for lack of
+    /// room. The handshake may be complete at this end.
     pub fn cut_off(&mut self, now: LocalTime) {
         match self.line {
             CallerConnection::Dialling | CallerConnection::Asked { .. }
@@ -275,19 +284,19 @@ impl CallerEnd {
     }
 
     fn dial_later(&mut self, now: LocalTime) {
-        // What was asked for by that line is answered no more.
+        // Requests on the lost connection stay unanswered.
         (self.holds, self.unanswered) = (0, 0);
         let doubled = FIRST_PAUSE.as_nanos() << self.failures.min(8);
-        let pause = Span::from_nanos(doubled).min(MOST_PAUSE);
+        let pause = Span::from_nanos(doubled).min(MAX_PAUSE);
         self.failures += 1;
         self.line = CallerConnection::Away { dial_at: now + pause };
     }
 
-    /// The other end said something.
+    /// Handles a message from the called end.
     pub fn said(&mut self, message: CallMessage, now: LocalTime) {
         self.heard = now;
         match (self.line, message) {
-            // Nobody asked for sound, or nobody does any more.
+            // The user has not requested audio, or no longer wants it.
             (CallerConnection::Open, CallMessage::Changed(terms))
                 if self.held && terms.sound() && !self.has_sound() =>
             {
@@ -311,7 +320,7 @@ impl CallerEnd {
                 let agreed = AgreedCall { id, terms, udp_port };
                 (self.call, self.called) = (Some(agreed.clone()), true);
                 self.numbers = TransportNumbers::default();
-                // Of another call nothing is asked yet.
+                // A new call has no pending requests.
                 self.asked = None;
                 self.steps.push_back(CallerStep::Begin(agreed));
             }
@@ -337,7 +346,7 @@ impl CallerEnd {
             }
             (CallerConnection::Open, CallMessage::Kept(why)) => {
                 self.unanswered = self.unanswered.saturating_sub(1);
-                // What was asked for after that is answered yet: a hold among it stays one.
+                // Later requests are still unanswered, and a hold among them stays in effect.
                 if self.unanswered == 0 {
                     (self.held, self.holds, self.asked) = (!self.has_sound(), 0, None);
                 }
@@ -351,12 +360,12 @@ impl CallerEnd {
                 self.steps.push_back(CallerStep::Close);
                 self.end(CallOver::Ended(why));
             }
-            // An answer to nothing that was asked changes nothing.
+            // Ignores an answer without a request.
             _ => {}
         }
     }
 
-    /// Whether the sound would be over though nobody here asked for that.
+    /// Whether the terms are a hold that this end has not requested.
     fn is_held_unasked(&self, terms: &CallTerms) -> bool {
         !terms.sound() && self.has_sound() && self.holds == 0
     }
@@ -368,7 +377,8 @@ impl CallerEnd {
         self.end(CallOver::Refused(CallReason::new(why)));
     }
 
-    /// What may be agreed on: what was offered, with packets as short as may be asked for later.
+    /// Acceptable answers: the offer with any packet length and codec, since later changes may
+    /// request them.
     fn answerable(&self) -> CallOffer {
         let mut offer = self.offer.clone();
         for abilities in [&mut offer.there, &mut offer.back] {
@@ -378,7 +388,8 @@ impl CallerEnd {
         offer
     }
 
-    /// A call that the other end does not know any more is called anew; one that never was is over.
+    /// Dials again if a call existed, since the called end may no longer know it. Otherwise the
+    /// call is over.
     fn refused(&mut self, why: CallReason, now: LocalTime) {
         self.steps.push_back(CallerStep::Close);
         self.call = None;
@@ -396,7 +407,8 @@ impl CallerEnd {
         self.failures = 0;
     }
 
-    /// Asks for other terms while it sounds. Without a line, and where nobody can make packets of them, nothing is said.
+    /// Requests other terms. Sends nothing without a connection, or if no packets are possible with
+    /// the terms.
     pub fn change(&mut self, mut terms: CallTerms) -> Result<(), NotAsked> {
         terms.adapts = terms.adapts.filter(|_| self.version >= ADAPTS_VERSION);
         terms.redundancy = terms.redundancy.filter(|_| self.version >= REDUNDANCY_VERSION);
@@ -405,21 +417,21 @@ impl CallerEnd {
             return Err(NotAsked::NoLine);
         }
         let is_usual = terms.latency == CallLatency::AUTO || terms.latency.kept().is_some();
-        if self.version < MOST_VERSION && !is_usual {
+        if self.version < MAX_VERSION && !is_usual {
             return Err(NotAsked::Older);
         }
         self.ask(terms, false);
         Ok(())
     }
 
-    /// Asks for a call without sound, or for sound by these paths and by the terms that were asked for last.
+    /// Requests a hold, or audio via these paths with the terms of the last request.
     pub fn hold(&mut self, held: bool, paths: &[CallPath]) -> Result<(), NotAsked> {
         let Some(call) = &self.call else { return Err(NotAsked::NoLine) };
         let asked = self.asked().filter(|_| !held);
         if asked.is_some_and(|asked| !asked.sound()) && call.terms.sound() {
             return Err(NotAsked::Ending);
         }
-        // A hold is no part of a request that may yet be refused.
+        // A hold does not include the last request, which may still be rejected.
         let mut terms = asked.unwrap_or(&call.terms).clone();
         terms.paths = if held { Vec::new() } else { paths.to_vec() };
         self.change(terms)
@@ -431,7 +443,7 @@ impl CallerEnd {
         self.may_go_by(&terms.paths);
         if !held {
             self.by = Some(terms.paths.clone());
-            // As the other end counts sound that begins.
+            // The called end counts each begin of audio alike.
             if !self.has_sound() {
                 self.numbers.ask();
             }
@@ -442,7 +454,8 @@ impl CallerEnd {
         self.asked = Some(AskedTerms { terms, again });
     }
 
-    /// What fell with a line is said again, and once: it may be why it fell.
+    /// Repeats a request that was lost with its connection, but only once: it may be the cause of
+    /// the loss.
     fn ask_again(&mut self) {
         match self.asked.take() {
             Some(AskedTerms { terms, again: false }) => {
@@ -457,7 +470,8 @@ impl CallerEnd {
         }
     }
 
-    /// The sound goes by another path from now on. False without a line: whoever moved says it again.
+    /// Announces the transport of the audio. Returns `false` without a connection; then the caller
+    /// of this function repeats it later.
     pub fn go_by(&mut self, path: CallPath, transport: u32) -> bool {
         self.say_if_open(CallMessage::Path { path, transport })
     }
@@ -493,7 +507,7 @@ impl CallerEnd {
         self.steps.push_back(CallerStep::Say(message));
     }
 
-    /// Lets time pass.
+    /// Handles timeouts.
     pub fn poll(&mut self, now: LocalTime) {
         match self.line {
             CallerConnection::Away { dial_at } if now >= dial_at => {
@@ -515,7 +529,7 @@ impl CallerEnd {
         self.line_lost(now);
     }
 
-    /// When [`Self::poll`] has something to do; [`LocalTime::NEVER`] if nothing.
+    /// Time to call [`Self::poll`] again; [`LocalTime::NEVER`] if there is nothing to do.
     pub fn deadline(&self) -> LocalTime {
         match self.line {
             CallerConnection::Away { dial_at } => dial_at,
@@ -525,7 +539,7 @@ impl CallerEnd {
         }
     }
 
-    /// What is to be done next, until there is nothing.
+    /// Next action; call until `None`.
     pub fn step(&mut self) -> Option<CallerStep> {
         self.steps.pop_front()
     }

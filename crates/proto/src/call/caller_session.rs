@@ -1,8 +1,8 @@
-//! One call at the end that makes it, without I/O: joins the control connection ([`CallerEnd`]) and the transports of the
-//! sound ([`CallerTransport`]).
+//! A call at the caller, without I/O. Combines the control connection ([`CallerEnd`]) and the
+//! transports of the audio ([`CallerTransport`]).
 //!
-//! A driver reports events to [`CallerSession::control`] and [`CallerSession::transport_mut`], lets time pass
-//! ([`CallerSession::poll`]), and then carries out every [`CallerAction`].
+//! A driver reports events to [`CallerSession::control`] and [`CallerSession::transport_mut`],
+//! calls [`CallerSession::poll`], and then carries out every [`CallerAction`].
 
 use std::collections::VecDeque;
 
@@ -11,49 +11,49 @@ use super::terms::{CallPath, CallTerms};
 use super::transport::{CallerTransport, SoundChange, TransportStep};
 use crate::time::LocalTime;
 
-/// What a driver does next.
+/// Next action of the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallerAction {
-    /// Carry out, or report, this step of the control connection. Those that the following actions stand for are not among
-    /// them.
+    /// Carry out or report this step of the control connection. Steps that other actions represent
+    /// are not included.
     Control(CallerStep),
-    /// A call begins: its keys are those of the present control connection.
+    /// A call begins. Its keys derive from the current control connection.
     Begin(AgreedCall, SoundChange),
-    /// The sound has these terms from now on.
+    /// The call has these terms now.
     Change(CallTerms, SoundChange),
-    /// Exchange the transport, or look for another.
+    /// Change the transport, or look for another.
     Transport(TransportStep),
-    /// Report that the sound goes by another path.
+    /// Report that the audio uses another path.
     Moved(CallPath),
 }
 
 #[derive(Debug)]
 enum SoundState {
-    /// The devices are closed.
+    /// Close the devices.
     Silent,
-    /// The other end has lost the call; the devices run, and packets go as they went.
+    /// The called end has lost the call. Devices and packets continue.
     Adrift,
     Sounding(CallerTransport),
 }
 
-/// See the module. One owner.
+/// State machine of a call at the caller. It has one owner.
 #[derive(Debug)]
 pub struct CallerSession {
-    /// Takes the events of the control connection, and the requests of the user.
+    /// Takes the events of the control connection and the requests of the user.
     pub control: CallerEnd,
     sound: SoundState,
-    /// The transport that the other end knows of.
+    /// Transport that was announced to the called end.
     announced: Option<(CallPath, u32)>,
     actions: VecDeque<CallerAction>,
 }
 
 impl CallerSession {
-    /// Nothing was agreed on yet.
+    /// Creates a session without a call.
     pub const fn new(control: CallerEnd) -> Self {
         Self { control, sound: SoundState::Silent, announced: None, actions: VecDeque::new() }
     }
 
-    /// Decides about the transport, while the call has sound.
+    /// Transport of the audio, if the call has audio.
     pub const fn transport(&self) -> Option<&CallerTransport> {
         match &self.sound {
             SoundState::Sounding(transport) => Some(transport),
@@ -61,7 +61,7 @@ impl CallerSession {
         }
     }
 
-    /// Takes the events of the sockets.
+    /// Transport of the audio, for the events of the sockets.
     pub const fn transport_mut(&mut self) -> Option<&mut CallerTransport> {
         match &mut self.sound {
             SoundState::Sounding(transport) => Some(transport),
@@ -69,25 +69,25 @@ impl CallerSession {
         }
     }
 
-    /// Lets time pass.
+    /// Handles timeouts.
     pub fn poll(&mut self, now: LocalTime) {
         self.control.poll(now);
         self.take_steps(now);
         if let SoundState::Sounding(transport) = &mut self.sound {
             while let Some(step) = transport.poll(now) {
-                // If the control connection is lost, too, more is amiss than that UDP does not pass.
+                // If the control connection is lost too, the cause is not limited to UDP.
                 if self.control.has_line() || !matches!(step, TransportStep::Report(_)) {
                     self.actions.push_back(CallerAction::Transport(step));
                 }
             }
-            // The first is announced once it is there.
+            // The first transport is announced once it exists.
             if self.announced.is_some() {
                 self.announce();
             }
         }
     }
 
-    /// Tells the other end the transport, if it is another. A connection is known by its ticket, too.
+    /// Announces the transport if it changed. A TCP connection is also identified by its ticket.
     fn announce(&mut self) {
         let used = self.transport().map(CallerTransport::used);
         let Some((path, number)) = used.filter(|_| used != self.announced) else { return };
@@ -98,7 +98,7 @@ impl CallerSession {
         self.control.go_by(path, number);
     }
 
-    /// The next action, until there is none. Each is carried out before the next is taken.
+    /// Next action; call until `None`. Carry out each action before taking the next.
     pub fn action(&mut self, now: LocalTime) -> Option<CallerAction> {
         if self.actions.is_empty() {
             self.announce();
@@ -144,7 +144,7 @@ impl CallerSession {
         }
     }
 
-    /// Sounds by these terms from now on, or not at all.
+    /// Applies these terms; they may end the audio.
     fn adopt(&mut self, terms: &CallTerms, now: LocalTime) -> SoundChange {
         match (&self.sound, terms.sound()) {
             (SoundState::Silent, true) => SoundChange::Begins(self.begin_transport(terms, now)),

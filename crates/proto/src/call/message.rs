@@ -1,93 +1,93 @@
-//! What two ends of a call say to each other on the control connection.
+//! Messages of the two ends of a call on the control connection.
 
 use super::CallId;
 use super::terms::{CallOffer, CallPath, CallTerms};
 use crate::text::printable;
 
-/// Of the words here.
+/// Protocol version of these messages.
 pub const CALL_VERSION: u32 = 6;
-/// The oldest that is spoken. Others are refused in a sentence.
+/// Oldest supported version. Older callers are refused with a reason.
 pub const OLDEST_CALL_VERSION: u32 = 2;
-/// From this on it is said what devices take ([`StreamAbilities::takes`]).
+/// First version with the latency of devices ([`StreamAbilities::takes`]).
 ///
 /// [`StreamAbilities::takes`]: super::terms::StreamAbilities::takes
 pub const TAKES_VERSION: u32 = 3;
-/// From this on [`CallMessage::Unheard`] is said.
+/// First version with [`CallMessage::Unheard`].
 pub const UNHEARD_VERSION: u32 = 4;
-/// From this on it is said how far a latency goes that follows the packets, where that is not as usual.
-pub const MOST_VERSION: u32 = 4;
-/// From this on senders follow what the network carries, by feedback among the packets.
+/// First version with a maximum for automatic latency other than the default.
+pub const MAX_VERSION: u32 = 4;
+/// First version in which senders adapt to the network, with feedback packets.
 pub const ADAPTS_VERSION: u32 = 5;
-/// From this on ends agree on what packets carry of earlier ones.
+/// First version in which both ends agree on redundancy.
 pub const REDUNDANCY_VERSION: u32 = 6;
-/// Characters of a reason that are shown.
-pub const MOST_REASON: usize = 300;
+/// Maximum characters of a reason.
+pub const MAX_REASON: usize = 300;
 
-/// Why a call is refused or ends: a sentence, written by the other end.
+/// Reason for refusing or ending a call, written by the other end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallReason(String);
 
 impl CallReason {
-    /// That sentence, [printable].
+    /// Creates a reason from its [printable] characters.
     pub fn new(said: impl AsRef<str>) -> Self {
-        Self(printable(said.as_ref(), MOST_REASON))
+        Self(printable(said.as_ref(), MAX_REASON))
     }
 
-    /// As text.
+    /// Text of the reason.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// What is said.
+/// Message on the control connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallMessage {
-    /// By the caller, first: this is what it can. With a call's id, it is to go on where it was.
+    /// First message, by the caller: its offer. With `resumes`, a request to resume that call.
     Call {
         /// From [`OLDEST_CALL_VERSION`] to [`CALL_VERSION`].
         version: u32,
-        /// What the caller can.
+        /// Offer of the caller.
         offer: CallOffer,
-        /// The call that it was in.
+        /// Call to resume.
         resumes: Option<CallId>,
     },
-    /// The answer: a new call.
+    /// Answer: a new call.
     Accepted {
-        /// By what the call is known.
+        /// Identifier of the call.
         call: CallId,
-        /// What was chosen.
+        /// Agreed terms.
         terms: CallTerms,
-        /// UDP port at the address that was called, at which the sound is heard.
+        /// UDP port for the audio, at the address that was called.
         udp_port: u16,
     },
-    /// The answer to one that goes on: nothing changed.
+    /// Answer: the call resumes unchanged.
     Resumed,
-    /// The answer: no, and why. The line is closed then.
+    /// Answer: refused, for this reason. The connection is closed afterwards.
     Refused(CallReason),
-    /// Other terms from now on, asked for by the caller.
+    /// Request of the caller for other terms.
     Change(CallTerms),
-    /// They were taken.
+    /// The requested terms are accepted.
     Changed(CallTerms),
-    /// They were not, and why: what was is kept.
+    /// The requested terms are rejected, for this reason. The current ones stay.
     Kept(CallReason),
-    /// By the caller: the sound goes by this from now on.
+    /// Announcement of the caller: the audio uses this transport from now on.
     Path {
-        /// By what.
+        /// Path of the transport.
         path: CallPath,
-        /// The number of the transport: the first has 0, each that follows one more. Its keys are made of it.
+        /// Number of the transport: 0 for the first, then one more each. Its keys derive from it.
         transport: u32,
     },
-    /// By the end that is called, from version [`UNHEARD_VERSION`] on, once in each second of it: nothing has come for a
-    /// second by the transport of this number.
+    /// Report of the called end, from version [`UNHEARD_VERSION`] on: no packet has arrived for a
+    /// second via this transport. Repeated once a second.
     Unheard {
-        /// Its number.
+        /// Number of the transport.
         transport: u32,
     },
-    /// I am here; to be answered by [`CallMessage::Pong`].
+    /// Keep-alive request, answered with [`CallMessage::Pong`].
     Ping,
-    /// So am I.
+    /// Answer to [`CallMessage::Ping`].
     Pong,
-    /// The call is over, and why.
+    /// The call is over, for this reason.
     Bye(CallReason),
 }
 
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_reason_cannot_fill_the_log_nor_move_the_cursor() {
         let long = CallReason::new("x".repeat(10_000));
-        assert_eq!(long.as_str().chars().count(), MOST_REASON);
+        assert_eq!(long.as_str().chars().count(), MAX_REASON);
         assert_eq!(CallReason::new("a\x1b[2Jb\nc").as_str(), "a\\u{1b}[2Jb\\nc");
     }
 }

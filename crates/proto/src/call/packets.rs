@@ -1,66 +1,67 @@
-//! Of which terms packets can be made, and which lengths of packets a coding has.
+//! Packets that are possible with given terms, and packet lengths of codecs.
 
 use core::fmt;
 
 use thiserror::Error;
 
 use crate::codec::{Codec, NotCoded};
-use crate::stream::{Coding, MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat, packet_frames};
+use crate::stream::{Coding, MAX_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat, packet_frames};
 use crate::time::Span;
 use crate::units::{Channels, Rate};
 use crate::wire::{PacketHeads, WireForm};
 
-/// What was agreed on for one direction.
+/// Agreed terms of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamTerms {
     /// Frames per second.
     pub rate: Rate,
     /// Channels of the stream.
     pub channels: Channels,
-    /// Coding of the sound.
+    /// Coding of the audio.
     pub coding: Coding,
-    /// Sound in one packet: no more than this.
+    /// Maximum duration of a packet.
     pub ptime: Span,
 }
 
-/// Which lengths of packets a coding has in a stream. Shown, a list: `2.5ms, 5ms, 10ms or 20ms`, or `125us to 20ms`.
+/// Packet lengths of a coding in a stream. Formats as a list: `2.5ms, 5ms, 10ms or 20ms`, or `125us
+/// to 20ms`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PacketLengths {
-    /// These alone, the shortest first.
+    /// Only these, the shortest first.
     Of(Vec<Span>),
-    /// All from the first to the second.
+    /// All lengths from the first to the second.
     Within(Span, Span),
 }
 
-/// Why no packets can be made of terms. A sentence with the mend.
+/// Reason why no packets are possible with given terms. The message includes a fix.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoPackets {
-    /// The coding takes no such stream, or no such bit rate.
+    /// The coding does not support the stream or the bit rate.
     #[error(transparent)]
     NotCoded(NotCoded),
-    /// The coding has none of that length.
+    /// The coding does not support the packet length.
     #[error(
         "{coding} has no packets of {asked}, and of {lengths}; ask for one of these, or for another format first"
     )]
     Length {
-        /// Its name.
+        /// Name of the coding.
         coding: &'static str,
-        /// What was asked for.
+        /// Requested length.
         asked: Span,
-        /// What it has.
+        /// Supported lengths.
         lengths: PacketLengths,
     },
-    /// No datagram holds so much.
+    /// The packet exceeds a datagram.
     #[error(
-        "packets of {ptime} have {bytes} bytes of {coding}, and datagrams hold {MOST_DATAGRAM_BYTES}; ask for shorter \
+        "packets of {ptime} have {bytes} bytes of {coding}, and datagrams hold {MAX_DATAGRAM_BYTES}; ask for shorter \
          packets first"
     )]
     TooLarge {
-        /// Its name.
+        /// Name of the coding.
         coding: &'static str,
-        /// Sound in a packet.
+        /// Duration of a packet.
         ptime: Span,
-        /// Bytes of it, with its head.
+        /// Bytes of a packet with its header.
         bytes: usize,
     },
 }
@@ -85,7 +86,7 @@ impl fmt::Display for PacketLengths {
 }
 
 impl StreamTerms {
-    /// The same in another coding, in packets that it takes, as near as may be.
+    /// Changes the coding, with the nearest packet length that it supports.
     #[must_use]
     pub fn coded(self, coding: Coding) -> Self {
         let shortest = |least| coding.shortest((self.rate, self.channels), (least, PTIME_RANGE.1));
@@ -93,14 +94,13 @@ impl StreamTerms {
         Self { coding, ptime: ptime.unwrap_or(self.ptime), ..self }
     }
 
-    /// The same in so many bits per second, where its coding has a choice of that.
+    /// Changes the bit rate, if the coding has a variable one.
     #[must_use]
     pub fn at_bitrate(self, bitrate: u32) -> Self {
         Self { coding: self.coding.at_bitrate(bitrate), ..self }
     }
 
-    /// What its packets look like; `None` where no whole frame fits, or too many, or what compresses them takes none
-    /// such.
+    /// Packet format; `None` if no whole frame fits, too many do, or the codec does not support it.
     pub fn format(&self, payload_type: u8) -> Option<StreamFormat> {
         let Self { rate, channels, coding: Coding { sample, coder }, ptime } = *self;
         let packet = packet_frames(rate, ptime).ok()?;
@@ -108,20 +108,20 @@ impl StreamTerms {
         coder.is_none_or(|coder| coder.check((rate, channels), packet).is_ok()).then_some(format)
     }
 
-    /// What its packets look like, with the payload type that is usual; else why there are none such.
+    /// Packet format with the default payload type, or the reason why there is none.
     pub fn packets(&self) -> Result<StreamFormat, NoPackets> {
         let Self { coding, ptime, .. } = *self;
         let payload_type = StreamFormat::usual_payload_type(coding.sample, coding.coder);
         let format = self.format(payload_type).ok_or_else(|| self.no_packets())?;
         let heads = PacketHeads { form: WireForm::Rtp, stamps: true };
         let bytes = heads.datagram_bytes(&format);
-        if bytes > MOST_DATAGRAM_BYTES {
+        if bytes > MAX_DATAGRAM_BYTES {
             return Err(NoPackets::TooLarge { coding: coding.name(), ptime, bytes });
         }
         Ok(format)
     }
 
-    /// The lengths of packets that its coding has; none where it takes no such stream.
+    /// Packet lengths of the coding; `None` if it does not support the stream.
     pub fn lengths(&self) -> Option<PacketLengths> {
         let Self { rate, channels, coding, .. } = *self;
         let has = |ptime: Span| Self { ptime, ..*self }.format(0).is_some();
@@ -131,7 +131,7 @@ impl StreamTerms {
                 (!all.is_empty()).then_some(PacketLengths::Of(all))
             }
             None => {
-                let least = coding.coder.map_or(Span::ZERO, |_| rate.span_of(Codec::LEAST_FRAMES));
+                let least = coding.coder.map_or(Span::ZERO, |_| rate.span_of(Codec::MIN_FRAMES));
                 let shortest =
                     coding.shortest((rate, channels), (PTIME_RANGE.0.max(least), PTIME_RANGE.1));
                 shortest.map(|shortest| PacketLengths::Within(shortest, PTIME_RANGE.1))
@@ -139,7 +139,7 @@ impl StreamTerms {
         }
     }
 
-    /// Why there are none such, where that is so.
+    /// Reason why there is no packet format.
     fn no_packets(&self) -> NoPackets {
         let Self { rate, channels, coding, ptime } = *self;
         let shape = coding.coder.map(|coder| coder.check_shape(rate, channels));
@@ -184,7 +184,7 @@ mod tests {
         let six = Channels::new(6).unwrap();
         snapshot!(why(StreamTerms { channels: six, ..music }));
         assert!(why(music.at_bitrate(5_999)).contains("6 to 510 kbit/s"));
-        // Less than three bytes each.
+        // These packets have less than three bytes each.
         snapshot!(why(StreamTerms { ptime: Span::from_micros(2500), ..music.at_bitrate(6_000) }));
         let wide = StreamTerms {
             rate: Rate::new(192_000).unwrap(),

@@ -1,79 +1,83 @@
-//! By what a call's sound goes: UDP, TCP where no datagram passes, and back once one does.
+//! Path of a call's audio: UDP, TCP if no datagram passes, and UDP again once datagrams pass.
 //!
-//! The caller decides, as it alone can make connections. It hears the other end's sound all the time, silence
-//! too, so a path on which nothing comes is one that does not carry. Nor is one by which nothing comes to the other end,
-//! which says so ([`PathSilence`]): what comes from there says nothing of the way there. While TCP is used, probes by UDP, which the
-//! other end sends back, say when that carries again. They are as long as the datagrams with which sound begins: a
-//! path may drop long ones without a word (a black hole, RFC 8899 §1.1). Whether longer ones pass each sender finds out.
+//! The caller decides, since only the caller can open connections. The called end sends packets all
+//! the time, even during silence, so the caller leaves a path on which nothing arrives. It also
+//! leaves a path on which nothing arrives at the called end, which reports this ([`PathSilence`]):
+//! the two directions can differ. While TCP is used, the caller sends probes via UDP, which the
+//! called end returns. Probes are as long as the first audio datagrams, since a path may drop long
+//! ones silently (a black hole, RFC 8899 §1.1). Each sender probes longer datagrams itself.
 
 use super::terms::CallPath;
 use crate::time::{LocalTime, Span};
 
-/// A path is left if nothing came by it for so long: ten packets of 20 ms, five times over.
+/// Silence after which the path is left: fifty packets of 20 ms.
 const SILENT: Span = Span::from_secs(1);
-/// Where UDP alone may be used, people are told of a silence that is so long,
+/// Silence on UDP that is reported to the user, if TCP is not allowed.
 const TOLD_AFTER: Span = Span::from_secs(2);
-/// and again where the other end said nothing of one for so long, as it says it once a second.
+/// Time without a report of the called end after which a new report counts as a new outage. Reports
+/// come once a second.
 const HEARD_AGAIN: Span = Span::from_secs(3);
-/// Sound is sent without a pause where from packet to packet it takes less than this: the longest hold 20 ms, and a host
-/// may freeze.
+/// Maximum gap between sent packets in continuous audio: packets hold up to 20 ms, and a host may
+/// freeze.
 const PAUSE: Span = Span::from_millis(300);
-/// So often UDP is probed while TCP is used.
+/// Interval of UDP probes while TCP is used.
 const PROBE_EVERY: Span = Span::from_millis(500);
-/// Probes in a row that come back before UDP is used again.
+/// Consecutive probes to return before UDP is used again.
 const ENOUGH_BACK: u32 = 3;
-/// A return that fails within this was too early: the next waits twice as many probes,
+/// If UDP fails within this time after a return to it, the number of probes doubles for the next
+/// return,
 const TOO_EARLY: Span = Span::from_secs(10);
-/// up to this many times over.
-const MOST_DOUBLED: u32 = 5;
+/// up to this many times.
+const MAX_DOUBLED: u32 = 5;
 
-/// What is to be done.
+/// Next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathStep {
-    /// Use this from now on.
+    /// Switch to this path.
     Use(CallPath),
-    /// Send a probe by UDP, as long as the datagrams with which sound begins.
+    /// Send a UDP probe as long as the first audio datagrams.
     Probe,
-    /// Tell people that nothing passes this way by UDP, where there is nothing else to use: once, until something does.
+    /// Report once per outage that no UDP packet passes in this direction and TCP is not allowed.
     Tell(SilentWay),
 }
 
-/// A way by which nothing passes.
+/// Direction in which nothing passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SilentWay {
-    /// To the end that is called.
+    /// To the called end.
     There,
-    /// From it.
+    /// From the called end.
     Back,
 }
 
-/// Decides by what the sound goes.
+/// Chooses the path of the audio.
 #[derive(Debug)]
 pub struct PathChoice {
     udp: bool,
     tcp: bool,
     path: CallPath,
-    /// When something came by it last, or when it was chosen.
+    /// Last arrival on the path, or the time of choosing it.
     heard: LocalTime,
     chosen: LocalTime,
-    /// Since when sound is sent without a pause, and when the last was.
+    /// Begin of the continuous sending, and the last sent packet.
     sends: LocalTime,
     sent: LocalTime,
-    /// Whether the other end hears nothing by UDP, or heard nothing when that was left.
+    /// Whether the called end receives nothing via UDP, or received nothing when UDP was left.
     unheard: bool,
-    /// When it said so last, and whether people were told of that, and of silence here.
+    /// Last report of the called end, and whether each direction's silence was reported to the
+    /// user.
     said: LocalTime,
     told_there: bool,
     told_back: bool,
     probed: LocalTime,
-    /// Whether the last probe came back, and how many in a row did.
+    /// Whether the last probe returned, and the number of consecutive probes that did.
     answered: bool,
     back: u32,
     doubled: u32,
 }
 
 impl PathChoice {
-    /// By the first of these, at first.
+    /// Begins with the first of these paths.
     pub fn new(paths: &[CallPath], now: LocalTime) -> Self {
         let (udp, tcp) = (paths.contains(&CallPath::Udp), paths.contains(&CallPath::Tcp));
         let path = paths.first().copied().unwrap_or(CallPath::Udp);
@@ -96,30 +100,30 @@ impl PathChoice {
         }
     }
 
-    /// What is used.
+    /// Current path.
     pub const fn path(&self) -> CallPath {
         self.path
     }
 
-    /// The other end's sound came by the path that is used.
+    /// Records a packet from the called end on the current path.
     pub const fn heard(&mut self, now: LocalTime) {
         (self.heard, self.told_back) = (now, false);
     }
 
-    /// Sound comes by UDP all the same, before there was anything else to move to: that is used on, where it may be, if that
-    /// is why it was left.
+    /// Records a packet via UDP after UDP was left, before TCP is connected. Returns to UDP if
+    /// allowed, unless the called end reported silence.
     pub const fn stay_by_udp(&mut self, now: LocalTime) {
         if self.udp && !self.unheard {
             (self.path, self.heard, self.chosen) = (CallPath::Udp, now, now);
         }
     }
 
-    /// Whether nothing but UDP may be used.
+    /// Whether only UDP is allowed.
     pub const fn is_by_udp_alone(&self) -> bool {
         self.udp && !self.tcp
     }
 
-    /// This end's sound was sent.
+    /// Records a sent packet.
     pub fn sent(&mut self, now: LocalTime) {
         if now >= self.sent + PAUSE {
             self.sends = now;
@@ -127,8 +131,8 @@ impl PathChoice {
         self.sent = now;
     }
 
-    /// The other end says that nothing came there for a second by the path that is used: whether that counts, as sound was
-    /// sent all the while.
+    /// Handles a report that nothing arrived at the called end for a second. Returns whether it
+    /// counts: only if packets were sent all the while.
     pub fn unheard(&mut self, now: LocalTime) -> bool {
         let sending = now >= self.sends.max(self.chosen) + SILENT && now < self.sent + PAUSE;
         let counts = self.path == CallPath::Udp && sending;
@@ -138,7 +142,7 @@ impl PathChoice {
         counts
     }
 
-    /// By these alone from now on: what is to be done where that leaves out what is used.
+    /// Changes the allowed paths. Returns a switch if the current path is no longer allowed.
     pub fn allow(&mut self, paths: &[CallPath], now: LocalTime) -> Option<PathStep> {
         (self.udp, self.tcp) = (paths.contains(&CallPath::Udp), paths.contains(&CallPath::Tcp));
         match self.path {
@@ -148,7 +152,7 @@ impl PathChoice {
         }
     }
 
-    /// A probe came back.
+    /// Records a returned probe.
     pub const fn probe_back(&mut self) {
         if !self.answered {
             self.answered = true;
@@ -156,12 +160,12 @@ impl PathChoice {
         }
     }
 
-    /// Lets time pass.
+    /// Handles timeouts.
     pub fn poll(&mut self, now: LocalTime) -> Option<PathStep> {
         match self.path {
             CallPath::Udp if self.tcp && (self.unheard || now >= self.heard + SILENT) => {
                 let early = self.back > 0 && now < self.chosen + TOO_EARLY;
-                self.doubled = if early { (self.doubled + 1).min(MOST_DOUBLED) } else { 0 };
+                self.doubled = if early { (self.doubled + 1).min(MAX_DOUBLED) } else { 0 };
                 Some(self.go_by(CallPath::Tcp, now))
             }
             CallPath::Tcp if self.udp && self.back >= ENOUGH_BACK << self.doubled => {
@@ -179,7 +183,7 @@ impl PathChoice {
         }
     }
 
-    /// What people are to be told of UDP, where there is nothing else.
+    /// Direction of UDP whose silence is to be reported to the user.
     fn silence(&mut self, now: LocalTime) -> Option<SilentWay> {
         if self.unheard && now >= self.said + HEARD_AGAIN {
             (self.unheard, self.told_there) = (false, false);
@@ -202,7 +206,7 @@ impl PathChoice {
         PathStep::Use(path)
     }
 
-    /// When [`Self::poll`] has something to do; [`LocalTime::NEVER`] if nothing.
+    /// Time to call [`Self::poll`] again; [`LocalTime::NEVER`] if there is nothing to do.
     pub fn deadline(&self) -> LocalTime {
         match self.path {
             CallPath::Udp if self.tcp && self.unheard => self.chosen,
@@ -215,24 +219,24 @@ impl PathChoice {
     }
 }
 
-/// At the end that is called, of one call: whether anything comes by the path that is used. Its caller, who decides, hears
-/// nothing of that by itself.
+/// Detects at the called end that no packet of a call arrives. The caller cannot detect this
+/// itself.
 #[derive(Debug)]
 pub struct PathSilence {
-    /// Packets, and the number of the transport by which they came.
+    /// Packets received, and the number of their transport.
     heard: u64,
     transport: u32,
     since: LocalTime,
 }
 
 impl PathSilence {
-    /// Nothing came yet.
+    /// Begins without packets.
     pub const fn new(now: LocalTime) -> Self {
         Self { heard: 0, transport: 0, since: now }
     }
 
-    /// So many packets came so far, and this is the number of the transport: whether the caller is to be told that nothing
-    /// came for a second, as it is once in each second of that.
+    /// Updates the packets received and the number of the transport. Returns whether to report
+    /// silence to the caller: after each second without packets.
     pub fn poll(&mut self, heard: u64, transport: u32, now: LocalTime) -> bool {
         let silent = (heard, transport) == (self.heard, self.transport);
         let tell = silent && now >= self.since + SILENT;
@@ -253,7 +257,8 @@ mod tests {
         LocalTime::ZERO + Span::from_millis(millis)
     }
 
-    /// From `from` to `to`, by beats of 20 ms: whether sound comes by UDP, and whether probes do.
+    /// Runs from `from` to `to` in steps of 20 ms; `udp` states whether UDP packets and probes
+    /// pass. Returns the switches.
     fn pass(choice: &mut PathChoice, (from, to): (i64, i64), udp: bool) -> Vec<(i64, CallPath)> {
         let mut moved = Vec::new();
         for now in (from..to).step_by(20) {
@@ -276,7 +281,7 @@ mod tests {
         let mut choice = PathChoice::new(&BOTH, at(0));
         assert_eq!(pass(&mut choice, (0, 5_000), true), []);
         let moved = pass(&mut choice, (5_000, 30_000), false);
-        assert_eq!(moved, [(5_980, CallPath::Tcp)], "a second after the last that came");
+        assert_eq!(moved, [(5_980, CallPath::Tcp)], "a second after the last packet");
         let moved = pass(&mut choice, (30_000, 60_000), true);
         assert!(matches!(moved[..], [(30_000..=32_000, CallPath::Udp)]), "{moved:?}");
     }
@@ -289,7 +294,7 @@ mod tests {
         for _ in 0..4 {
             let left = pass(&mut choice, (now, now + 2_000), false);
             assert_eq!(left.len(), 1, "{left:?}");
-            // Probes pass, and sound does not.
+            // Probes pass, but audio does not.
             let mut at_tcp = left[0].0;
             while choice.path() == CallPath::Tcp {
                 at_tcp += 20;
@@ -305,8 +310,9 @@ mod tests {
         assert!(waits.windows(2).all(|pair| pair[1] > pair[0]), "{waits:?}");
     }
 
-    /// Ten seconds of sound from `from` on that comes back by UDP, and goes there or not, as probes do; the called end's
-    /// word takes 40 ms. `sends` says whether there is anything to send.
+    /// Runs ten seconds from `from`. Audio always arrives via UDP. Audio and probes in the other
+    /// direction pass if `there`; the report of the called end takes 40 ms. `sends` states whether
+    /// there is anything to send. Returns the switches.
     fn one_way(
         choice: &mut PathChoice,
         from: i64,
@@ -318,7 +324,7 @@ mod tests {
         for now in (from..from + 10_000).step_by(20) {
             choice.heard(at(now));
             if choice.path() == CallPath::Tcp {
-                // It came by UDP, while there was no connection yet.
+                // It arrived via UDP before the connection was made.
                 choice.stay_by_udp(at(now));
             }
             if sends {
@@ -350,7 +356,7 @@ mod tests {
         let mut choice = PathChoice::new(&BOTH, at(0));
         assert_eq!(one_way(&mut choice, 0, true, true), []);
         let moved = one_way(&mut choice, 10_000, false, true);
-        assert_eq!(moved, [(1_040, CallPath::Tcp)], "a second and the way of the word");
+        assert_eq!(moved, [(1_040, CallPath::Tcp)], "a second plus the report's delay");
         assert_eq!(one_way(&mut choice, 20_000, false, true), [], "it stays there");
         let moved = one_way(&mut choice, 30_000, true, true);
         assert!(matches!(moved[..], [(0..=2_000, CallPath::Udp)]), "{moved:?}");
@@ -360,7 +366,7 @@ mod tests {
     fn an_end_that_hears_nothing_because_nothing_is_sent_moves_nothing() {
         let mut choice = PathChoice::new(&BOTH, at(0));
         assert_eq!(one_way(&mut choice, 0, false, false), []);
-        // The devices of this end ran later than the other end listened.
+        // The devices at this end started later than the called end began to listen.
         choice.sent(at(10_000));
         assert!(!choice.unheard(at(10_200)));
         let mut choice = PathChoice::new(&[CallPath::Udp], at(0));
@@ -370,7 +376,7 @@ mod tests {
     #[test]
     fn where_nothing_passes_and_udp_alone_may_be_used_people_are_told_once_of_each_way() {
         let mut choice = PathChoice::new(&[CallPath::Udp], at(0));
-        // Seconds in which the sound goes there, and comes back.
+        // Runs for these seconds; `there` and `back` state the directions in which audio passes.
         let mut told = |seconds: core::ops::Range<i64>, there: bool, back: bool| {
             let mut told = Vec::new();
             for now in (seconds.start * 1_000..seconds.end * 1_000).step_by(20) {
@@ -405,7 +411,7 @@ mod tests {
         assert_eq!(pass(&mut choice, (40, 20_000), true), []);
         assert_eq!(choice.allow(&[CallPath::Udp], at(20_000)), Some(PathStep::Use(CallPath::Udp)));
         assert_eq!(pass(&mut choice, (20_000, 40_000), false), []);
-        // With both it moves again.
+        // With both paths allowed it switches again.
         assert_eq!(choice.allow(&BOTH, at(40_000)), None);
         assert_eq!(pass(&mut choice, (40_000, 41_000), false).len(), 1);
     }

@@ -1,4 +1,4 @@
-//! What two ends can, and what they agree on.
+//! Abilities of two ends, and the terms that they agree on.
 
 use core::cmp::Reverse;
 use core::fmt;
@@ -11,24 +11,25 @@ use crate::codec::{NotCoded, Opus};
 use crate::congestion::CodingLimits;
 use crate::jitter_buffer::room_for;
 use crate::latency::{LatencyRule, kept_latency};
-use crate::redundancy::{Bounds, ETHERNET, MOST_WINDOW, Redundancy};
+use crate::redundancy::{Bounds, ETHERNET, MAX_WINDOW, Redundancy};
 use crate::send_policy::{BASE_BYTES, Limits, Regulator, TAG};
-use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE, USUAL_PTIMES};
+use crate::stream::{Coding, DEFAULT_PTIMES, LONGEST_LINK_OFFSET, PTIME_RANGE};
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
 use crate::wire::PacketHeads;
 
-/// Entries of a list in an offer. More are not read: there are not that many of anything.
-pub const MOST_LISTED: usize = 16;
+/// Maximum entries of a list in an offer; longer lists are rejected.
+pub const MAX_LISTED: usize = 16;
 
-/// What redundancy keeps to in calls: no datagram is too long for Ethernet, by IPv6 either, whose header has 20 bytes more.
+/// Limits of redundancy in calls: datagrams fit Ethernet even with IPv6, whose header is 20 bytes
+/// longer.
 const BOUNDS: Bounds = Bounds {
-    most_bytes: ETHERNET - 20 - TAG,
-    budget: PTIME_RANGE.1.times(MOST_WINDOW as i64),
+    max_bytes: ETHERNET - 20 - TAG,
+    budget: PTIME_RANGE.1.times(MAX_WINDOW as i64),
     ..Regulator::OFF.bounds()
 };
 
-/// What one end can do with a stream of one direction, the better first.
+/// Abilities of an end for one direction, in order of preference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamAbilities {
     /// Frames per second.
@@ -37,45 +38,45 @@ pub struct StreamAbilities {
     pub channels: Vec<Channels>,
     /// Codings.
     pub codings: Vec<Coding>,
-    /// Sound in one packet: the shortest and the longest.
+    /// Minimum and maximum duration of a packet.
     pub ptimes: (Span, Span),
-    /// What the device of this end takes of a latency in this direction, as far as is known before it runs: where it
-    /// captures, a period, and where it plays, all of its periods ([`crate::latency::least_latency`]). None where that is not said.
+    /// Share of this end's device in the latency of this direction, if known: one period for
+    /// capture, all periods for playback ([`crate::latency::min_latency`]).
     pub takes: Option<Span>,
 }
 
 tautline_dsp::named_enum! {
-    /// By what the sound may go, the better first.
+    /// Transport protocol of the audio, in order of preference.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum CallPath {
-        /// RTP by UDP.
+        /// RTP over UDP.
         Udp = "udp",
-        /// RTP by TCP (RFC 4571).
+        /// RTP over TCP (RFC 4571).
         Tcp = "tcp",
     }
 }
 
-/// From capture to loudspeaker, of both directions of a call.
+/// Latency of a call from capture to playback, in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallLatency {
-    /// This is kept.
+    /// Fixed latency.
     Kept(Span),
-    /// As the packets ask for, and no more than this: what comes later is late, and is dropped.
+    /// Adapts to packet delays up to a maximum. Later packets are dropped.
     Auto {
-        /// What it does not go beyond, unless the way itself takes longer ([`LatencyRule::Auto`]).
+        /// Maximum, unless the network delay itself is longer ([`LatencyRule::Auto`]).
         most: Span,
     },
 }
 
 impl CallLatency {
-    /// As nobody says otherwise.
-    pub const AUTO: Self = Self::Auto { most: Self::MOST_AUTO };
-    /// What it does not go beyond where nobody says. ITU-T G.114 (05/2003) asks for 150 ms from mouth to ear, by which
-    /// nearly all conversations are as though there was none, and for no more than 400 ms whatever the network; this lies
-    /// between, and what is waited for beyond it costs a conversation more than the sound is worth that it saves.
-    pub const MOST_AUTO: Span = Span::from_millis(250);
+    /// Default latency.
+    pub const AUTO: Self = Self::Auto { most: Self::MAX_AUTO };
+    /// Default maximum. ITU-T G.114 (05/2003) recommends at most 150 ms from mouth to ear, with
+    /// which nearly all conversations are unaffected, and never more than 400 ms. This value is
+    /// between: more delay would harm a conversation more than the late packets that it saves.
+    pub const MAX_AUTO: Span = Span::from_millis(250);
 
-    /// The one that is kept; `None` where the packets say it.
+    /// Fixed latency; `None` if it is adaptive.
     pub const fn kept(self) -> Option<Span> {
         match self {
             Self::Kept(latency) => Some(latency),
@@ -83,7 +84,7 @@ impl CallLatency {
         }
     }
 
-    /// The rule by which either end keeps it.
+    /// Rule for either end.
     pub const fn rule(self) -> LatencyRule {
         match self {
             Self::Kept(latency) => LatencyRule::Chosen(latency),
@@ -91,16 +92,16 @@ impl CallLatency {
         }
     }
 
-    /// What of it is more than sound has room for that was given this much; what follows the packets as far as is usual goes
-    /// as far as there is room.
+    /// Latency that exceeds the room of the audio buffers, if it does. Adaptive latency up to the
+    /// default maximum never does: it uses the available room.
     pub fn beyond(self, room: Span) -> Option<Span> {
         match self {
             Self::Kept(latency) => Some(latency).filter(|latency| *latency > room),
-            Self::Auto { most } => Some(most).filter(|most| *most > room.max(Self::MOST_AUTO)),
+            Self::Auto { most } => Some(most).filter(|most| *most > room.max(Self::MAX_AUTO)),
         }
     }
 
-    /// Whether two ends may keep it.
+    /// Whether two ends may agree on it.
     fn is_possible(self) -> bool {
         let (Self::Kept(span) | Self::Auto { most: span }) = self;
         span > Span::ZERO && span <= LONGEST_LINK_OFFSET
@@ -108,7 +109,7 @@ impl CallLatency {
 }
 
 impl fmt::Display for CallLatency {
-    /// As it is asked for.
+    /// Formats as in `--latency`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kept(latency) => write!(f, "{latency}"),
@@ -118,22 +119,23 @@ impl fmt::Display for CallLatency {
     }
 }
 
-/// How both directions of a call follow what the network carries: each sender decides for itself.
+/// Adaptation of a call to the network, in both directions. Each sender decides for itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallAdaptation {
-    /// Codings to choose from. Without any, the coding is kept and its bit rate follows, where it has a choice.
+    /// Codings to choose from. If empty, the coding is fixed and only its bit rate adapts, if
+    /// variable.
     pub codings: Vec<Coding>,
-    /// The most bits per second of a coding that has a choice.
-    pub most_bitrate: Option<u32>,
+    /// Maximum bit rate of a coding with a variable one.
+    pub max_bitrate: Option<u32>,
 }
 
 impl CallAdaptation {
-    /// Whether the coding itself follows the network.
+    /// Whether the coding itself adapts.
     pub const fn is_auto(&self) -> bool {
         self.codings.len() > 1
     }
 
-    /// What of it an end takes that made this offer.
+    /// Limits the adaptation to the abilities in this offer.
     #[must_use]
     pub fn within(&self, offer: &CallOffer) -> Self {
         let takes = |coding: &&Coding| {
@@ -142,159 +144,160 @@ impl CallAdaptation {
             has(&offer.there) && has(&offer.back)
         };
         let (fewest, greatest) = Opus::BITRATES;
-        let most_bitrate = self.most_bitrate.map(|most| most.clamp(fewest, greatest));
-        Self { codings: self.codings.iter().filter(takes).copied().collect(), most_bitrate }
+        let max_bitrate = self.max_bitrate.map(|most| most.clamp(fewest, greatest));
+        Self { codings: self.codings.iter().filter(takes).copied().collect(), max_bitrate }
     }
 
-    /// Among what a sender of this stream may choose.
+    /// Choices of a sender of this stream.
     pub fn limits(&self, terms: &StreamTerms) -> CodingLimits {
         let codings = if self.is_auto() { self.codings.clone() } else { vec![terms.coding] };
         let most = terms.ptime.max(PTIME_RANGE.1);
-        CodingLimits { codings, ptimes: (terms.ptime, most), most_bitrate: self.most_bitrate }
+        CodingLimits { codings, ptimes: (terms.ptime, most), max_bitrate: self.max_bitrate }
     }
 }
 
-/// What one end can: of the stream to the one that is called, of the stream from it, and by what both go.
+/// Offer of an end: its abilities in both directions, and its wishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallOffer {
-    /// To the end that is called.
+    /// Stream to the called end.
     pub there: StreamAbilities,
-    /// From it.
+    /// Stream from the called end.
     pub back: StreamAbilities,
-    /// By what; none for a call that is to be without sound at first.
+    /// Allowed paths; empty for a call that begins on hold.
     pub paths: Vec<CallPath>,
-    /// What its latency is to be, if anybody says.
+    /// Requested latency, if any.
     pub latency: Option<CallLatency>,
-    /// How its sound is to follow the network.
+    /// Requested adaptation, if any.
     pub adapts: Option<CallAdaptation>,
-    /// What packets are to carry of earlier ones, if anybody says.
+    /// Requested redundancy, if any.
     pub redundancy: Option<Redundancy>,
 }
 
-/// What was agreed on.
+/// Agreed terms of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallTerms {
-    /// To the end that is called.
+    /// Stream to the called end.
     pub there: StreamTerms,
-    /// From it.
+    /// Stream from the called end.
     pub back: StreamTerms,
-    /// By what the sound may go, the better first. None while the call is without sound.
+    /// Allowed paths, in order of preference; empty while the call is on hold.
     pub paths: Vec<CallPath>,
-    /// From capture to loudspeaker.
+    /// Latency from capture to playback.
     pub latency: CallLatency,
-    /// How its sound follows the network.
+    /// Adaptation to the network.
     pub adapts: Option<CallAdaptation>,
-    /// What packets carry of earlier ones, both ways. Without, each end decides for what it sends.
+    /// Redundancy in both directions. If `None`, each sender decides.
     pub redundancy: Option<Redundancy>,
 }
 
-/// What an end cannot do of terms. Each is a sentence with the mend.
+/// Term that an end does not support. The message includes a fix.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotHad {
-    /// Devices keep theirs.
+    /// Rate or channels changed: devices keep theirs.
     #[error("rate and channels stay as the call began; hang up and call anew")]
     Shape,
-    /// There are none such anywhere.
+    /// No packets are possible with the terms.
     #[error(transparent)]
     Packets(#[from] NoPackets),
-    /// There are none such here.
+    /// Unsupported packet length.
     #[error(
         "packets of {asked} are not had here, and those of {least} to {most} are; ask for these, or give that side a \
          shorter --ptime"
     )]
     Length {
-        /// What was asked for.
+        /// Requested length.
         asked: Span,
-        /// The shortest that are had.
+        /// Minimum length.
         least: Span,
-        /// The longest.
+        /// Maximum length.
         most: Span,
     },
-    /// It is another than those here.
+    /// Unsupported coding.
     #[error("{asked} is not had here, and {had} is; ask for another format")]
     Coding {
-        /// Its name.
+        /// Name of the requested coding.
         asked: &'static str,
-        /// Those that are had.
+        /// Names of the supported codings.
         had: String,
     },
-    /// There is none such here.
+    /// Unsupported path.
     #[error("that transport is not had here; ask for another")]
     Path,
-    /// Nobody keeps it.
+    /// Latency out of range.
     #[error(
         "a latency of {0} is not kept; ask for one above 0 and of no more than {LONGEST_LINK_OFFSET}"
     )]
     Latency(Span),
 }
 
-/// Why two ends do not come together. Each is a sentence with the mend.
+/// Reason why two ends cannot agree. The message includes a fix.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoTerms {
-    /// A list is empty or absurdly long.
+    /// A list is empty or too long.
     #[error("the offer lists {}; update taut on the side that calls", not_read(what, *count))]
     Listed {
-        /// Of what.
+        /// Contents of the list.
         what: &'static str,
-        /// How many.
+        /// Number of entries.
         count: usize,
     },
-    /// There is nothing that both can, of what is counted.
+    /// No common value of a numeric property.
     #[error(
         "of {direction}, the two sides have no {what} in common: the one that calls has {theirs}, the other {ours}; {mend}"
     )]
     Unlike {
         /// "the sound to the one that is called".
         direction: &'static str,
-        /// What.
+        /// Name of the property.
         what: &'static str,
-        /// What the caller can: numbers.
+        /// Values of the caller.
         theirs: String,
-        /// What the one that is called can.
+        /// Values of the called end.
         ours: String,
-        /// What to do.
+        /// Fix.
         mend: String,
     },
-    /// Devices that are shared, and echo cancellers, have one rate both ways.
+    /// Different rates: shared devices and echo cancellers need the same rate in both directions.
     #[error(
         "the call would have {there} there and {back} back; call with a --rate that both sides have"
     )]
     TwoRates {
-        /// To the end that is called.
+        /// Rate to the called end.
         there: Rate,
-        /// From it.
+        /// Rate from the called end.
         back: Rate,
     },
-    /// What both can code is not had in such a stream.
+    /// The common coding does not support the stream.
     #[error(
         "of {direction}, {coding} is had {had}, and this call has {has}; leave --format out where it says {coding}, or give both {flag}"
     )]
     Uncoded {
         /// "the sound to the one that is called".
         direction: &'static str,
-        /// Its name.
+        /// Name of the coding.
         coding: &'static str,
-        /// In what streams it is had.
+        /// Supported streams.
         had: String,
-        /// What the stream is instead.
+        /// Property of this stream.
         has: String,
-        /// What makes it such a stream.
+        /// Option that fixes it.
         flag: String,
     },
-    /// There is nothing that both can.
+    /// No common value of another property.
     #[error("of {direction}, the two sides have no {what} in common; {mend}")]
     Apart {
         /// "the sound to the one that is called".
         direction: &'static str,
-        /// What.
+        /// Name of the property.
         what: &'static str,
-        /// What to do.
+        /// Fix.
         mend: &'static str,
     },
 }
 
-/// The least latency of one direction, from an end whose device captures so to one whose device plays so: what is not said
-/// takes nothing ([`crate::latency::least_latency`]). Nobody's device takes longer than the longest latency there is.
+/// Minimum latency of one direction, from the latencies of the capturing and the playing device; an
+/// unknown one counts as zero ([`crate::latency::min_latency`]). Each is capped at the maximum
+/// latency.
 fn least(terms: &StreamTerms, captures: Option<Span>, plays: Option<Span>) -> Span {
     let bounded = |takes: Option<Span>| takes.map(|it| it.clamp(Span::ZERO, LONGEST_LINK_OFFSET));
     let Some(format) = terms.format(0) else { return Span::ZERO };
@@ -304,7 +307,7 @@ fn least(terms: &StreamTerms, captures: Option<Span>, plays: Option<Span>) -> Sp
 }
 
 impl StreamTerms {
-    /// Whether an end can do that; else what it cannot, with the mend.
+    /// Checks whether an end with these abilities supports the terms.
     fn fits(&self, can: &StreamAbilities) -> Result<(), NotHad> {
         if !can.rates.contains(&self.rate) || !can.channels.contains(&self.channels) {
             return Err(NotHad::Shape);
@@ -323,14 +326,14 @@ impl StreamTerms {
 }
 
 impl CallTerms {
-    /// Whether packets can be made of them, both ways; else why not.
+    /// Checks whether packets are possible in both directions.
     pub fn packets(&self) -> Result<(), NoPackets> {
         self.there.packets()?;
         self.back.packets().map(drop)
     }
 
-    /// Bytes of the longest datagrams with which audio begins, either way, encrypted, with as much redundancy as they may
-    /// carry: probes of a path are as long.
+    /// Maximum bytes of the first audio datagrams in either direction, with encryption and full
+    /// redundancy. Path probes are as long.
     pub fn datagram_bytes(&self) -> usize {
         let symbols = match self.redundancy {
             None | Some(Redundancy::Off) => 0,
@@ -339,47 +342,47 @@ impl CallTerms {
         };
         let bytes = |terms: &StreamTerms| {
             let format = terms.packets().ok()?;
-            // A packet that is sent again is no longer.
-            let symbols = BOUNDS.most_symbols(&format).min(symbols.into());
+            // Packets that are repeated whole have no additional bytes.
+            let symbols = BOUNDS.max_symbols(&format).min(symbols.into());
             let carried = BOUNDS.cost_of(&format, symbols);
             Some(PacketHeads::rtp(true).datagram_bytes(&format) + carried + TAG)
         };
         bytes(&self.there).max(bytes(&self.back)).unwrap_or_default().min(BASE_BYTES)
     }
 
-    /// What packets carry of earlier ones, at an end that asks for `own` of what it sends.
+    /// Redundancy of an end that requests `own` for its packets.
     pub fn regulator(&self, own: Option<Redundancy>) -> Regulator {
         Regulator::new(self.redundancy.or(own).unwrap_or_default(), BOUNDS)
     }
 
-    /// The next of the usual lengths of packets, longer or shorter by `way`, that the codings of both directions have; `None`
-    /// where there is none.
+    /// Next longer or shorter default packet length that the codings of both directions support, if
+    /// any.
     pub fn next_ptime(&self, way: core::cmp::Ordering) -> Option<Span> {
         let has = |ptime: &Span| {
             let of = |terms: StreamTerms| StreamTerms { ptime: *ptime, ..terms }.packets().is_ok();
             ptime.cmp(&self.there.ptime) == way && of(self.there) && of(self.back)
         };
-        let mut all = USUAL_PTIMES.into_iter();
+        let mut all = DEFAULT_PTIMES.into_iter();
         match way {
             core::cmp::Ordering::Less => all.rfind(has),
             _ => all.find(has),
         }
     }
 
-    /// Whether there is sound: a call without is a line, and goes by no path.
+    /// Whether the call has audio. A call on hold has no path.
     pub const fn sound(&self) -> bool {
         !self.paths.is_empty()
     }
 
-    /// The longest latency that there is room for at both ends where sound begins by these terms, at the least.
+    /// Minimum room for latency in the buffers of both ends when audio begins with these terms.
     pub fn room(&self) -> Span {
         let begins = self.latency.kept().unwrap_or(Span::ZERO);
         let room = self.latency.rule().room(begins);
         room_for(room, self.there.rate).min(room_for(room, self.back.rate))
     }
 
-    /// What these two ends keep of the latency that is asked for: that, or where packets and devices leave no time for the
-    /// way, the least that will do. It is one for both directions.
+    /// Latency in effect for both directions: the requested one, or the minimum of these two ends
+    /// if that is greater.
     pub fn kept(&self, caller: &CallOffer, called: &CallOffer) -> CallLatency {
         let there = least(&self.there, caller.there.takes, called.there.takes);
         let back = least(&self.back, called.back.takes, caller.back.takes);
@@ -389,14 +392,14 @@ impl CallTerms {
         }
     }
 
-    /// Whether an end that made this offer can do all of it; else what it cannot, with the mend.
+    /// Checks whether an end with this offer supports all terms.
     pub fn fits(&self, offer: &CallOffer) -> Result<(), NotHad> {
         self.there.fits(&offer.there)?;
         self.back.fits(&offer.back)?;
         if self.there.rate != self.back.rate {
             return Err(NotHad::Shape);
         }
-        if self.paths.len() > MOST_LISTED
+        if self.paths.len() > MAX_LISTED
             || !self.paths.iter().all(|path| offer.paths.contains(path))
         {
             return Err(NotHad::Path);
@@ -411,7 +414,7 @@ impl CallTerms {
 }
 
 impl CallOffer {
-    /// Has a call follow the network like this: with what the sound begins, if the coding itself does.
+    /// Sets the adaptation. If the coding adapts, sets the coding to begin with.
     pub(super) fn adapt(&mut self, adapts: &CallAdaptation) {
         self.adapts = Some(adapts.clone());
         if adapts.is_auto() {
@@ -421,7 +424,8 @@ impl CallOffer {
         }
     }
 
-    /// Has a call begin with a coding that all networks carry, if the other end has one: the fewest bits first.
+    /// Begins with the coding of the lowest bit rate that both ends have, so that any network can
+    /// carry it.
     pub fn begin_with_few_bits(&mut self) {
         for stream in [&mut self.there, &mut self.back] {
             stream.codings.sort_by_key(|coding| {
@@ -431,8 +435,8 @@ impl CallOffer {
         }
     }
 
-    /// What comes of it at an end that can `here`: of each list the first that is in the other's, too, and the latency that
-    /// is asked for, or the least that both can keep where that is more ([`CallTerms::kept`]).
+    /// Chooses terms at an end with the offer `here`: the first common entry of each list, and the
+    /// requested latency or, if greater, the minimum of both ends ([`CallTerms::kept`]).
     pub fn choose(&self, here: &Self) -> Result<CallTerms, NoTerms> {
         let there = stream_terms(&self.there, &here.there, "the sound to the one that is called")?;
         let back = stream_terms(&self.back, &here.back, "the sound to the one that calls")?;
@@ -454,7 +458,7 @@ impl CallOffer {
         }
         let latency = self.latency.or(here.latency).unwrap_or(CallLatency::AUTO);
         let adapts = self.adapts.as_ref().map(|asked| asked.within(here));
-        let most = adapts.as_ref().and_then(|adapts| adapts.most_bitrate);
+        let most = adapts.as_ref().and_then(|adapts| adapts.max_bitrate);
         let at_most = |terms: StreamTerms| {
             let coded = most.map(|most| terms.at_bitrate(most));
             coded.filter(|coded| coded.packets().is_ok()).unwrap_or(terms)
@@ -479,13 +483,13 @@ impl CallOffer {
 fn not_read(what: &str, count: usize) -> String {
     match count {
         0 => format!("no {what}"),
-        _ => format!("{count} {what}, and no more than {MOST_LISTED} are read"),
+        _ => format!("{count} {what}, and no more than {MAX_LISTED} are read"),
     }
 }
 
 fn in_bounds<'a, T>(what: &'static str, list: &'a [T]) -> Result<&'a [T], NoTerms> {
     match list.len() {
-        1..=MOST_LISTED => Ok(list),
+        1..=MAX_LISTED => Ok(list),
         count => Err(NoTerms::Listed { what, count }),
     }
 }
@@ -498,12 +502,12 @@ fn first_common<T: Copy + PartialEq>(
     Ok(in_bounds(what, theirs)?.iter().copied().find(|one| ours.contains(one)))
 }
 
-/// What one side can, in words. There are [`MOST_LISTED`] at the most.
+/// Formats a list of at most [`MAX_LISTED`] entries.
 fn listed<T: core::fmt::Display>(all: &[T]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// That one is alone with what it was told to be, or with what its devices or a file are; or what it has is not had there.
+/// Error of two lists without a common value.
 fn unlike<T: fmt::Display>(
     direction: &'static str,
     (what, flag): (&'static str, &'static str),
@@ -524,7 +528,7 @@ fn unlike<T: fmt::Display>(
     NoTerms::Unlike { direction, what, theirs: listed(theirs), ours: listed(ours), mend }
 }
 
-/// That this coding takes no such stream, whatever its packets are; else that none of the packets do.
+/// Error of a coding that does not support the stream, or no packet length for it.
 fn uncoded(direction: &'static str, coding: Coding, (rate, channels): (Rate, Channels)) -> NoTerms {
     let uncoded = |had: String, has, flag| NoTerms::Uncoded {
         direction,
@@ -571,7 +575,7 @@ fn stream_terms(
     if least > most {
         return Err(apart("length of packets", "leave --ptime out on one of them"));
     }
-    // The first that both can, of those that take such a stream.
+    // First common coding that supports the stream.
     let common = in_bounds("codings", &theirs.codings)?.iter();
     let common = common.filter(|coding| ours.codings.iter().any(|one| one.is_coded_as(**coding)));
     let mut common = common.map(|coding| coding.usual_for(channels)).peekable();

@@ -1,116 +1,119 @@
-//! The transports of a call's sound, one after the other: UDP, or TCP if no datagram passes. Each has a number, of which its
-//! keys are made, so no two of a call have the same.
+//! Transports of a call's audio, one after the other: UDP, or TCP if no datagram passes. Each has a
+//! unique number, from which its keys derive.
 //!
-//! The caller chooses ([`CallerTransport`], by [`PathChoice`]), and the end that is called follows ([`CalledTransport`]).
+//! The caller chooses ([`CallerTransport`], with [`PathChoice`]), and the called end follows
+//! ([`CalledTransport`]).
 
 use super::path::{PathChoice, PathSilence, PathStep, SilentWay};
 use super::terms::CallPath;
 use crate::time::{LocalTime, Span};
 
-/// From a connection that was not made, or was lost, to the next try.
+/// Pause before reconnecting after a failed or lost connection.
 const RETRY_AFTER: Span = Span::from_millis(500);
-/// Connections that were made and came to nothing since one was used.
+/// Maximum connections in a row that fail before use.
 const MAX_AHEAD: u32 = 8;
-/// A caller moves on by no more at once.
+/// Maximum step of the transport number.
 const MAX_MOVED: u32 = 1 << 16;
 
 /// Numbers of the transports of one call, at the caller.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TransportNumbers {
-    /// The highest that was used.
+    /// Highest number in use so far.
     used: Option<u32>,
-    /// Changes to sound that were asked for since it began last. The other end has a number for each that it begins, and
-    /// may begin some that are over before they begin here: it follows to a higher number, and goes back to none.
+    /// Requests to begin audio since it last began. The called end assigns a number to each begin,
+    /// including those that end before they begin here. It accepts higher numbers, never lower
+    /// ones.
     asked: u32,
 }
 
 impl TransportNumbers {
-    /// That of the first transport of sound that begins now; `None` if none is left.
+    /// Number of the first transport when audio begins now; `None` if no number is left.
     pub fn first(&self) -> Option<u32> {
         let first = self.used.map_or(Some(0), |used| used.checked_add(1))?;
         first.checked_add(self.asked.saturating_sub(1))
     }
 
-    /// Sound is asked for while there is none.
+    /// Records a request to begin audio.
     pub const fn ask(&mut self) {
         self.asked = self.asked.saturating_add(1);
     }
 
-    /// Sound began.
+    /// Records that audio began.
     pub const fn begin(&mut self) {
         self.asked = 0;
     }
 
-    /// Sound is over, which used numbers up to that of its transport.
+    /// Records that audio ended, with the highest number of its transport.
     pub fn end(&mut self, transport: &CallerTransport) {
         self.used = self.used.max(Some(transport.used));
     }
 }
 
-/// What is to be done.
+/// Next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransportStep {
-    /// Use UDP from now on, with the keys of this number.
+    /// Switch to UDP, with the keys of this number.
     UseUdp(u32),
-    /// Make a connection: [`CallerTransport::connected`] and [`CallerTransport::goes_by_tcp`], or
-    /// [`CallerTransport::not_connected`].
+    /// Open a TCP connection. Report success with [`CallerTransport::connected`] and
+    /// [`CallerTransport::goes_by_tcp`], or failure with [`CallerTransport::not_connected`].
     Connect,
-    /// Send this probe by UDP, as long as the datagrams of sound
-    /// ([`CallTerms::datagram_bytes`](super::terms::CallTerms::datagram_bytes)): [`CallerTransport::probe_back`].
+    /// Send this probe via UDP, as long as the first audio datagrams
+    /// ([`CallTerms::datagram_bytes`](super::terms::CallTerms::datagram_bytes)). Report its return
+    /// with [`CallerTransport::probe_back`].
     Probe(u64),
-    /// Report that nothing passes this way by UDP, though nothing else may be used.
+    /// Report that no UDP packet passes in this direction and TCP is not allowed.
     Report(SilentWay),
-    /// No number is left for another transport: the sound is over.
+    /// No transport number is left: the audio ends.
     UsedUp,
 }
 
-/// What becomes of the sound of a call as terms are agreed on.
+/// Effect of new terms on the audio of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SoundChange {
-    /// It begins: the devices are opened, and the first transport is there before the first packet.
+    /// Audio begins: open the devices, with the first transport ready before the first packet.
     Begins(TransportStep),
-    /// Another call takes over the devices, which run.
+    /// Another call takes over the running devices.
     Restarts(TransportStep),
-    /// It goes on.
+    /// Audio continues.
     GoesOn,
-    /// There is none, or none any more.
+    /// Audio ends, or the call stays without.
     Ends,
 }
 
-/// The connection that is to carry sound.
+/// State of the TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Connection {
-    /// There is none, or it is lost.
+    /// None, or lost.
     Down,
     Connecting,
     Up,
 }
 
-/// Decides at the caller by which transport sound goes, from its begin to its end.
+/// Chooses the transport at the caller, from the begin of the audio to its end.
 #[derive(Debug)]
 pub struct CallerTransport {
     choice: PathChoice,
-    /// The one that is used.
+    /// Current path.
     path: CallPath,
     number: u32,
-    /// The highest number that was used, shown to the other end or not.
+    /// Highest number in use so far, announced or not.
     used: u32,
     /// Packets received and sent.
     heard: u64,
     sent: u64,
-    /// Since when both ends have sound. To open the devices takes a while: this is the first look after that.
+    /// Begin of audio at both ends: the first observation after the devices were opened.
     began: LocalTime,
     is_open: bool,
     connection: Connection,
-    /// No lost connection is made again before.
+    /// Earliest time to reconnect.
     retry_at: LocalTime,
-    /// Whether TCP may not be used any more.
+    /// Whether TCP is no longer allowed.
     leaves_tcp: bool,
     probed: u64,
 }
 
 impl CallerTransport {
-    /// Begins by the first of these, with that number. What to do first.
+    /// Begins with the first of these paths and this number. Also returns the first action.
     pub fn begin(paths: &[CallPath], number: u32, now: LocalTime) -> (Self, TransportStep) {
         let path = paths.first().copied().unwrap_or(CallPath::Udp);
         let mut begun = Self {
@@ -140,44 +143,44 @@ impl CallerTransport {
         TransportStep::Connect
     }
 
-    /// Since when both ends have sound.
+    /// Begin of audio at both ends.
     pub const fn began(&self) -> LocalTime {
         self.began
     }
 
-    /// The transport that is used, and its number.
+    /// Current path and transport number.
     pub const fn used(&self) -> (CallPath, u32) {
         (self.path, self.number)
     }
 
-    /// Whether nothing but UDP may be used.
+    /// Whether only UDP is allowed.
     pub const fn is_by_udp_alone(&self) -> bool {
         self.choice.is_by_udp_alone()
     }
 
-    /// Whether a connection is awaited; one that is being made otherwise is dropped.
+    /// Whether a connection is expected. If not, drop one that is being made.
     pub fn is_connecting(&self) -> bool {
         self.connection == Connection::Connecting
     }
 
-    /// Uses these alone from now on: a connection as soon as there is one.
+    /// Changes the allowed paths. A switch to TCP waits for the connection.
     pub fn allow(&mut self, paths: &[CallPath], now: LocalTime) {
         if let Some(step) = self.choice.allow(paths, now) {
             self.leaves_tcp = step == PathStep::Use(CallPath::Udp) && self.path == CallPath::Tcp;
         }
     }
 
-    /// So many packets were received and sent by now, and the connection is lost or not.
+    /// Updates the packets received and sent, and whether the TCP connection is lost.
     pub fn observe(&mut self, heard: u64, sent: u64, is_lost: bool, now: LocalTime) {
         if !self.is_open && now > self.began {
-            // Silence before does not count, nor do packets of a call before.
+            // Silence before this time and packets of an earlier call do not count.
             (self.is_open, self.began, self.heard, self.sent) = (true, now, heard, sent);
             self.choice.heard(now);
         }
         if heard != self.heard {
             self.heard = heard;
             self.choice.heard(now);
-            // It was silent for a while, and no connection was made since.
+            // UDP was silent for a while, and TCP is not connected yet.
             if self.path == CallPath::Udp && self.choice.path() == CallPath::Tcp {
                 self.choice.stay_by_udp(now);
             }
@@ -192,46 +195,47 @@ impl CallerTransport {
         }
     }
 
-    /// The other end has no sound to send: its silence says nothing of the transport.
+    /// Records that the called end has no audio to send: silence is no sign of a failed path.
     pub const fn peer_is_silent(&mut self, now: LocalTime) {
         self.choice.heard(now);
     }
 
-    /// The other end receives nothing by the transport of that number.
+    /// Handles a report that the called end receives nothing via this transport.
     pub fn unheard(&mut self, number: u32, now: LocalTime) {
         if self.used() == (CallPath::Udp, number) {
             self.choice.unheard(now);
         }
     }
 
-    /// This probe came back.
+    /// Records a returned probe.
     pub const fn probe_back(&mut self, probe: u64) {
         if probe == self.probed {
             self.choice.probe_back();
         }
     }
 
-    /// A connection was made: the number of the transport that it can be. The other end may see it, whatever becomes of it,
-    /// so the number is not used again. [`Self::goes_by_tcp`] uses it.
+    /// Records a new connection. Returns the number of its transport, to be used by
+    /// [`Self::goes_by_tcp`]. The called end may know the number even if the connection fails, so
+    /// it is not reused.
     pub fn connected(&mut self, now: LocalTime) -> Option<u32> {
         self.not_connected(now);
         self.used = self.used.checked_add(1)?;
         Some(self.used)
     }
 
-    /// No connection was made.
+    /// Records a failed connection.
     pub fn not_connected(&mut self, now: LocalTime) {
         self.connection = Connection::Down;
         self.retry_at = now + RETRY_AFTER;
     }
 
-    /// Uses the connection that was made last.
+    /// Switches to the newest connection.
     pub const fn goes_by_tcp(&mut self) {
         self.connection = Connection::Up;
         (self.path, self.number) = (CallPath::Tcp, self.used);
     }
 
-    /// Lets time pass.
+    /// Handles timeouts; returns the next action.
     pub fn poll(&mut self, now: LocalTime) -> Option<TransportStep> {
         let is_lost = self.choice.path() == CallPath::Tcp && self.connection == Connection::Down;
         if is_lost && now >= self.retry_at {
@@ -258,15 +262,15 @@ impl CallerTransport {
     }
 }
 
-/// The transports at the end that is called, which follows the caller.
+/// Transports at the called end, which follows the caller.
 #[derive(Debug)]
 pub struct CalledTransport {
-    /// Later ones have higher numbers.
+    /// Number of the transport; it only increases.
     number: u32,
     path: CallPath,
     silence: PathSilence,
     has_sounded: bool,
-    /// Since when the devices are opened, until the first look after that.
+    /// Time of opening the devices, until the first observation afterwards.
     opens: Option<LocalTime>,
 }
 
@@ -277,12 +281,13 @@ impl CalledTransport {
         Self { number: 0, path: CallPath::Udp, silence, has_sounded: false, opens: None }
     }
 
-    /// What is used, and its number.
+    /// Current path and transport number.
     pub const fn used(&self) -> (CallPath, u32) {
         (self.path, self.number)
     }
 
-    /// The caller announces its transport: whether that is UDP, to be used from now on. A connection is used as it arrives.
+    /// Handles an announcement of the caller. Returns whether to switch to UDP now; a TCP
+    /// connection is used when it arrives.
     pub fn announced(&mut self, path: CallPath, number: u32) -> bool {
         let moved = number.checked_sub(self.number);
         if !moved.is_some_and(|moved| (1..=MAX_MOVED).contains(&moved)) {
@@ -290,13 +295,13 @@ impl CalledTransport {
         }
         match path {
             CallPath::Udp => (self.number, self.path) = (number, path),
-            // Those between failed, and this one arrives.
+            // Connections between failed; the one with this number is expected.
             CallPath::Tcp => self.number = number - 1,
         }
         path == CallPath::Udp
     }
 
-    /// Sound begins, each with keys of its own. Whether a number is left for that.
+    /// Begins audio with new keys. Returns `false` if no number is left.
     #[must_use]
     pub fn begin(&mut self, now: LocalTime) -> bool {
         let number = self.number.checked_add(u32::from(self.has_sounded));
@@ -305,22 +310,22 @@ impl CalledTransport {
         number.is_some()
     }
 
-    /// The numbers of connections that may arrive.
+    /// Numbers of TCP connections that may arrive.
     pub fn expected(&self) -> impl Iterator<Item = u32> {
         let number = self.number;
         (1..=MAX_AHEAD).filter_map(move |ahead| number.checked_add(ahead))
     }
 
-    /// The connection with this number arrived, and is used.
+    /// Switches to the TCP connection with this number.
     pub const fn goes_by_tcp(&mut self, number: u32) {
         (self.number, self.path) = (number, CallPath::Tcp);
     }
 
-    /// After so many received packets: the number of the transport by which nothing arrives, as the caller is to be told
-    /// once in each second in which nothing arrives by UDP.
+    /// Updates the packets received. Returns the number of a UDP transport via which nothing
+    /// arrives, after each second of silence.
     pub fn poll(&mut self, heard: u64, now: LocalTime) -> Option<u32> {
         if self.opens.take_if(|since| now > *since).is_some() {
-            // Silence before does not count.
+            // Silence before this time does not count.
             self.silence = PathSilence::new(now);
         }
         let silent = self.silence.poll(heard, self.number, now);
@@ -339,10 +344,11 @@ mod tests {
     #[test]
     fn no_two_sounds_of_a_call_have_one_number_and_none_is_behind_the_other_ends() {
         let mut made = TransportNumbers::default();
-        assert_eq!(made.first(), Some(0), "of a call that begins with sound");
+        assert_eq!(made.first(), Some(0), "the call begins with audio");
         made.asked = 1;
-        assert_eq!(made.first(), Some(0), "of one that is asked for some, as at the other end");
-        // Asked for, held before it began here, and asked for again: the other end began twice.
+        assert_eq!(made.first(), Some(0), "audio is requested, as at the called end");
+        // Requested, put on hold before it began here, and requested again: the called end began
+        // twice.
         made.asked = 2;
         assert_eq!(made.first(), Some(1));
         (made.used, made.asked) = (Some(4), 1);
@@ -360,7 +366,7 @@ mod tests {
         assert_eq!(transport.used(), (CallPath::Udp, 0));
         assert!(transport.begin(at(0)));
         assert_eq!(transport.used(), (CallPath::Udp, 1));
-        assert!(!transport.announced(CallPath::Udp, 1), "it is used already");
+        assert!(!transport.announced(CallPath::Udp, 1), "it is already in use");
         transport.number = u32::MAX;
         assert!(!transport.begin(at(0)), "none is left");
     }

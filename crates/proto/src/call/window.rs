@@ -1,54 +1,54 @@
-//! The congestion window of a new connection, grown before sound goes by it.
+//! Congestion window of a new TCP connection, grown before it carries audio.
 //!
-//! TCP counts its window in segments, whatever their length, and begins with ten (RFC 6928). Packets of 2.5 ms are forty in a
-//! round trip of 100 ms: most of the first ones would wait for acknowledgements, for up to a round trip, and a latency that
-//! follows the packets would be grown by that for long, though nothing of the kind comes again once the window has grown. So
-//! null packets (RFC 4571), which every receiver passes over, go first, a window of them in each round trip, by which it
-//! doubles (slow start, RFC 5681): three round trips of 100 ms, none of 2 ms.
+//! TCP counts its window in segments of any length and begins with ten (RFC 6928). With packets of
+//! 2.5 ms, forty are sent in a round trip of 100 ms. Most of the first ones would wait up to a
+//! round trip for acknowledgements. An adaptive latency would grow by this delay for long, although
+//! the delay never recurs once the window has grown. Null packets (RFC 4571), which every receiver
+//! skips, therefore go first: a window of them in each round trip, which doubles the window (slow
+//! start, RFC 5681). This takes three round trips of 100 ms, and none of 2 ms.
 
 use crate::time::{LocalTime, Span};
 
-/// How a connection stands, by the kernel that sends by it.
+/// State of a connection, as reported by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowState {
-    /// Segments that may be on their way.
+    /// Maximum segments in flight.
     pub window: u32,
-    /// Segments that are.
+    /// Segments in flight.
     pub unacknowledged: u32,
-    /// From a segment to its acknowledgement; nothing if none was measured.
+    /// Round-trip time; zero if not measured.
     pub round_trip: Span,
-    /// Segments that were sent again.
+    /// Retransmitted segments.
     pub sent_again: u32,
 }
 
-/// What is to be done.
+/// Next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowStep {
-    /// Send so many segments of null packets, and no sound yet.
+    /// Send this many segments of null packets, and no audio yet.
     Fill(u32),
-    /// Send sound.
+    /// Send audio.
     Ready,
 }
 
-/// Decides when a new connection can carry sound without letting it wait.
+/// Decides when a new connection can carry audio without delaying it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WindowGrowth {
     began: Option<LocalTime>,
 }
 
 impl WindowGrowth {
-    /// It is grown for so many round trips at most: from 10 segments to 320,
-    const MOST_ROUNDS: i64 = 6;
-    /// and for so long. What has not become of it by then does not.
-    const MOST: Span = Span::from_millis(1_500);
-    /// In so long it shows how many packets are to go by it, or in a round trip if that is shorter.
+    /// Maximum round trips of growth: from 10 segments to 320.
+    const MAX_ROUNDS: i64 = 6;
+    /// Maximum time of growth. More time would not help.
+    const MAX: Span = Span::from_millis(1_500);
+    /// Time for measuring the packet rate; a shorter round trip suffices.
     const PACED: Span = Span::from_millis(20);
-    /// Segments beside those of the packets that are on their way: reports, and two packets that are acknowledged by one
-    /// segment.
+    /// Additional segments in flight: reports, and two packets that one segment acknowledges.
     const BESIDE: i64 = 4;
 
-    /// What is to be done, as the connection stands, and after so many packets that were to go by it since it was asked
-    /// first; ask with every few packets, until it is ready. No `state`: the kernel does not say.
+    /// Next action, given the packets offered to the connection since the first call, and its
+    /// state; `None` if the kernel does not report it. Call every few packets until ready.
     pub fn look(&mut self, now: LocalTime, packets: u64, state: Option<WindowState>) -> WindowStep {
         let passed = now - *self.began.get_or_insert(now);
         state.map_or(WindowStep::Ready, |state| Self::step(passed, packets, state))
@@ -56,17 +56,17 @@ impl WindowGrowth {
 
     fn step(passed: Span, packets: u64, state: WindowState) -> WindowStep {
         let WindowState { window, unacknowledged, round_trip, sent_again } = state;
-        let is_over = passed >= round_trip.times(Self::MOST_ROUNDS).min(Self::MOST);
+        let is_over = passed >= round_trip.times(Self::MAX_ROUNDS).min(Self::MAX);
         let is_wide = || i64::from(window) >= Self::wanted(passed, packets, round_trip);
         let is_paced = passed >= round_trip.min(Self::PACED);
-        // One that lost something grows by a segment in a round trip from then on, whatever is sent.
+        // After a loss the window grows by one segment per round trip, regardless of traffic.
         if is_over || sent_again > 0 || (is_paced && is_wide()) {
             return WindowStep::Ready;
         }
         WindowStep::Fill(window.saturating_sub(unacknowledged))
     }
 
-    /// The packets of a round trip, and a quarter more, as acknowledgements do not come evenly.
+    /// Packets of a round trip, plus a quarter, since acknowledgements arrive unevenly.
     fn wanted(passed: Span, packets: u64, round_trip: Span) -> i64 {
         let packets = i128::from(packets) * i128::from(round_trip.as_nanos());
         let packets = packets / i128::from(passed.as_nanos().max(1));
@@ -81,7 +81,8 @@ mod tests {
 
     use super::*;
 
-    /// A connection in slow start, of which nothing is lost: each segment that is acknowledged lets one more be on its way.
+    /// A connection in slow start without losses: each acknowledged segment grows the window by
+    /// one.
     struct Connection {
         round_trip: Span,
         window: u32,
@@ -101,7 +102,7 @@ mod tests {
             }
         }
 
-        /// Whether there was room for a segment.
+        /// Sends a segment, if the window allows.
         fn send(&mut self, now: LocalTime) -> bool {
             let room = self.acknowledged_at.len() < self.window as usize;
             if room {
@@ -122,7 +123,8 @@ mod tests {
 
     const EVERY: Span = Span::from_micros(2_500);
 
-    /// For how long a packet of 2.5 ms waited at most in three seconds, when the first went, and the null segments.
+    /// Maximum wait of a packet of 2.5 ms within three seconds, time of the first one, and number
+    /// of null segments.
     fn sound_by(mut connection: Connection, mut growth: Option<WindowGrowth>) -> (Span, Span, u32) {
         let (mut waits, mut first, mut nulls) = (Span::ZERO, None, 0);
         let mut waiting = VecDeque::new();
@@ -151,18 +153,18 @@ mod tests {
 
     #[test]
     fn sound_that_begins_once_the_window_has_grown_never_waits_for_an_acknowledgement() {
-        for (millis, most_rounds) in [(2, 0), (20, 1), (50, 2), (100, 3), (250, 4)] {
+        for (millis, max_rounds) in [(2, 0), (20, 1), (50, 2), (100, 3), (250, 4)] {
             let round_trip = Span::from_millis(millis);
             let (waits, first, nulls) =
                 sound_by(Connection::of(round_trip), Some(WindowGrowth::default()));
             assert_eq!(waits, Span::ZERO, "{round_trip}");
-            assert!(first <= round_trip.times(most_rounds) + EVERY, "{first} of {round_trip}");
-            // No more than the sound itself would have been in two round trips more.
-            let most = 400 * (millis as u32) * (most_rounds as u32 + 2) / 1000 + 20;
+            assert!(first <= round_trip.times(max_rounds) + EVERY, "{first} of {round_trip}");
+            // At most the segments of the audio itself in two more round trips.
+            let most = 400 * (millis as u32) * (max_rounds as u32 + 2) / 1000 + 20;
             assert!(nulls <= most, "{nulls} of {round_trip}");
         }
         let (waits, ..) = sound_by(Connection::of(Span::from_millis(100)), None);
-        assert!(waits >= Span::from_millis(50), "it was {waits} without, so this proves nothing");
+        assert!(waits >= Span::from_millis(50), "waited only {waits} without growth, so the test proves nothing");
     }
 
     #[test]
@@ -183,7 +185,7 @@ mod tests {
         ] {
             assert_eq!(look(&mut growth, millis, Some(still)), step, "after {millis} ms");
         }
-        // Far as no satellite is, and where the kernel says nothing.
+        // A round trip longer than via satellite, and an unknown state.
         let far = Some(Connection::of(Span::from_secs(5)).state());
         let mut growth = WindowGrowth::default();
         assert_eq!(look(&mut growth, 0, far), WindowStep::Fill(10));

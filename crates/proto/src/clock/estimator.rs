@@ -66,7 +66,7 @@ impl ClockEstimator {
     /// (adjtimex(2)).
     const STEP_RATE: f64 = 500e-6;
     /// Minimum deviation of an outlier.
-    const LEAST_ODD: f64 = 60_000.0;
+    const MIN_ODD: f64 = 60_000.0;
     /// Maximum slew rate of a mapping, a third of a cent. A change takes 1 s.
     const SLEW: f64 = 200e-6;
 
@@ -201,11 +201,11 @@ impl ClockEstimator {
     }
 
     fn drift(line: &Line) -> f64 {
-        (Self::DEVIATIONS * line.rate_deviation() + Self::WANDER).min(Self::most_drift(line))
+        (Self::DEVIATIONS * line.rate_deviation() + Self::WANDER).min(Self::max_drift(line))
     }
 
     /// Maximum rate error even if an attacker chooses every delay.
-    fn most_drift(line: &Line) -> f64 {
+    fn max_drift(line: &Line) -> f64 {
         Self::DRIFT_UNKNOWN + line.rate().abs()
     }
 
@@ -253,7 +253,7 @@ impl ClockEstimator {
         let trips = &mut trips[..count];
         trips.sort_unstable_by(f64::total_cmp);
         let spread = trips.get(count / 2).zip(trips.first()).map_or(0.0, |(mid, min)| mid - min);
-        (least, Self::LEAST_ODD.max(5.0 * spread) + 4.0 * line.deviation())
+        (least, Self::MIN_ODD.max(5.0 * spread) + 4.0 * line.deviation())
     }
 
     fn is_odd(&self, legs: Legs, line: &Line) -> bool {
@@ -376,7 +376,7 @@ impl ClockEstimator {
         let furthest = |(below, above): (f64, f64)| (above - moved).max(moved - below);
         // An attacker who chooses every delay controls the rate, and so all bounds but the newest:
         // limit the error to twice the reported uncertainty.
-        let led = furthest(allowed(Self::most_drift(&line))) / 2.0;
+        let led = furthest(allowed(Self::max_drift(&line))) / 2.0;
         let unsure = furthest((below, above)).max(led);
         let wall = WallTime::from_unix_nanos(line.second().saturating_add(moved as i64));
         let uncertainty = Self::SUREST.max(Span::from_nanos(unsure as i64 + 1));

@@ -30,7 +30,7 @@ pub(crate) struct Floor {
 impl Floor {
     /// Minimum duration and number of arrivals of a round.
     const ROUND: Span = Span::from_millis(250);
-    const LEAST: u32 = 8;
+    const MIN: u32 = 8;
     /// Rounds at the beginning in which the line follows early arrivals at once.
     const SOUGHT: u32 = 4;
     /// Senders' cards are within 300 ppm, including our clock's error, and wander by 0.03 ppm per
@@ -39,7 +39,7 @@ impl Floor {
     /// Error of a kernel's arrival timestamp, in nanoseconds.
     const STAMP: f64 = 500.0;
     /// Minimum deviation of an odd round.
-    const LEAST_ODD: f64 = 100_000.0;
+    const MIN_ODD: f64 = 100_000.0;
     /// Similar rounds that show a slower path; fewer for a faster one, since no queue makes packets
     /// early.
     const SLOWER: u32 = 4;
@@ -89,7 +89,7 @@ impl Floor {
         let share = if sought { 16.0 } else { 256.0 };
         self.spread += (error.max(0.0) - self.spread) / share;
         let round = Span::from_nanos(minus(second, self.round.opened));
-        let closes = round >= Self::ROUND && self.round.count >= Self::LEAST;
+        let closes = round >= Self::ROUND && self.round.count >= Self::MIN;
         if closes {
             self.close(second);
         }
@@ -99,7 +99,7 @@ impl Floor {
     #[cold]
     fn begin(&mut self, first: i64, second: i64) -> bool {
         *self = Self::new();
-        self.line = Some(Line::through(first, second, Self::LEAST_ODD, Self::BELIEF));
+        self.line = Some(Line::through(first, second, Self::MIN_ODD, Self::BELIEF));
         self.round.opened = second;
         self.read(Span::ZERO);
         true
@@ -131,7 +131,7 @@ impl Floor {
         let Some((first, second)) = round.close(line) else { return };
         line.advance(first);
         let error = line.error(first, second);
-        let odd = Self::LEAST_ODD.max(3.0 * self.steady) + 4.0 * line.deviation();
+        let odd = Self::MIN_ODD.max(3.0 * self.steady) + 4.0 * line.deviation();
         if error.abs() > odd && self.rounds > Self::SOUGHT {
             if let Some(nearest) = self.odd.doubt(error, Self::SLOWER, Self::FASTER) {
                 line.move_by(nearest);

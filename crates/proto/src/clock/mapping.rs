@@ -53,7 +53,7 @@ pub struct ClockMapping {
 impl ClockMapping {
     /// Minimum measurable round trip: two ticks of an exchange's compact timestamps (RFC 3550 §4,
     /// 2^-16 s each).
-    const LEAST_ROUND_TRIP: Span = Span::from_nanos(2 * 15_259);
+    const MIN_ROUND_TRIP: Span = Span::from_nanos(2 * 15_259);
     /// Maximum age: twenty reports of the peer are missing by then.
     const LIFE: Span = Span::from_secs(10);
     /// Maximum duration of a transition, in nanoseconds.
@@ -62,7 +62,7 @@ impl ClockMapping {
     /// Round trip of the underlying exchange, if measurable.
     pub fn known_round_trip(&self) -> Option<Span> {
         let exchanged = self.source == ClockSource::Exchange;
-        (exchanged && self.round_trip >= Self::LEAST_ROUND_TRIP).then_some(self.round_trip)
+        (exchanged && self.round_trip >= Self::MIN_ROUND_TRIP).then_some(self.round_trip)
     }
 
     /// Mapping of clocks with equal rates, known without an exchange.

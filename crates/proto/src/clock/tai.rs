@@ -100,13 +100,13 @@ impl TaiClock {
     const BELIEF: Belief = Belief { rate: 60e-6, wander: 0.03e-6 };
     /// Additional rate error in deviations, limited to 100 ppm as for two free quartz oscillators.
     const DEVIATIONS: f64 = 10.0;
-    const MOST: f64 = 100e-6;
+    const MAX: f64 = 100e-6;
     /// Time over which readings decide whether the rate changed, in nanoseconds.
     const JUDGED: f64 = 4e9;
     /// Deviations of line and reading that cannot be chance.
     const UNLIKELY: f64 = 8.0;
     /// Minimum error of a clock that was set: a thread may stall between the two readings.
-    const LEAST_SET: Span = Span::from_micros(10);
+    const MIN_SET: Span = Span::from_micros(10);
 
     /// Adds a reading and returns the mapping from the local clock to TAI to use from then on.
     pub fn observe(&mut self, reading: &TaiReading) -> ClockMapping {
@@ -118,8 +118,8 @@ impl TaiClock {
             return self.hold(mapping, now);
         }
         self.take(reading);
-        let drift = self.line.map_or(Self::MOST, |line| Self::DEVIATIONS * line.rate_deviation());
-        let drift = (Self::HOLDOVER + drift).min(Self::MOST);
+        let drift = self.line.map_or(Self::MAX, |line| Self::DEVIATIONS * line.rate_deviation());
+        let drift = (Self::HOLDOVER + drift).min(Self::MAX);
         let (uncertainty, source) = match kept {
             Some(kept) => (kept.uncertainty + reading.precision, kept.source),
             None => (reading.precision, ClockSource::System),
@@ -202,7 +202,7 @@ impl TaiClock {
         let unlikely = Span::from_nanos(unlikely as i64);
         if off > Self::STEP {
             *line = anew;
-        } else if off > unlikely.max(Self::LEAST_SET) {
+        } else if off > unlikely.max(Self::MIN_SET) {
             // The clock was set, or the source is back: the rate stays valid.
             *line = anew.running(line.rate());
         } else {

@@ -29,11 +29,11 @@ const RAISED: f64 = 1.25;
 /// and by this where the path carried no more before.
 const PROBED: f64 = 1.1;
 /// From one step to the next, while the queue is empty and nothing is lost.
-const PATIENCE: Span = Span::from_millis(500);
+const TIMEOUT: Span = Span::from_millis(500);
 /// After a step that failed: first this, then four times as long each time, up to a minute. A failure costs a queue of some
 /// 50 ms for half a second.
-const FAILED_PATIENCE: Span = Span::from_secs(10);
-const MOST_PATIENCE: Span = Span::from_secs(60);
+const FAILED_TIMEOUT: Span = Span::from_secs(10);
+const MAX_TIMEOUT: Span = Span::from_secs(60);
 /// A step beyond what the path carried before succeeded once the queue is empty for so long,
 const SUCCESS: Span = Span::from_secs(2);
 /// and after so many in a row no limit is known.
@@ -57,7 +57,7 @@ const CHANCE: f64 = 3.5;
 /// So many seconds show whether fewer bits helped.
 const SECONDS: usize = 3;
 /// The most that is taken for loss that the path has at any rate.
-const MOST_OWN: f64 = 0.2;
+const MAX_OWN: f64 = 0.2;
 /// By how much of its error the estimate of that is corrected each second.
 const OWN_FOLLOWS: f64 = 0.05;
 
@@ -157,7 +157,7 @@ pub struct RateControl {
     /// A queue that is not ours.
     standing: Span,
     clean_since: Option<LocalTime>,
-    patience: Span,
+    timeout: Span,
     /// Steps beyond the limit that succeeded in a row.
     successes: u32,
     /// When the second that is judged began, packets due in it and lost.
@@ -194,7 +194,7 @@ impl RateControl {
             congested_at: None,
             standing: Span::ZERO,
             clean_since: None,
-            patience: PATIENCE,
+            timeout: TIMEOUT,
             successes: 0,
             second: (now, 0, 0),
             was_lossy: false,
@@ -340,7 +340,7 @@ impl RateControl {
                     self.phase = Phase::Open;
                     if failed {
                         self.limit = self.limit.min(above);
-                        self.raise_patience();
+                        self.raise_timeout();
                     } else {
                         self.set(above, now);
                         self.climbed = true;
@@ -466,8 +466,8 @@ impl RateControl {
     /// More was sent than the path carries, by a step that was tried or by chance.
     fn fall(&mut self, carried: f64, tried: bool, now: LocalTime) {
         match tried || self.climbed && now - self.changed.0 < TRIAL {
-            true => self.raise_patience(),
-            false => (self.patience, self.before) = (FAILED_PATIENCE, 0.0),
+            true => self.raise_timeout(),
+            false => (self.timeout, self.before) = (FAILED_TIMEOUT, 0.0),
         }
         self.was_blind = false;
         if let Phase::Blind { before } = self.phase {
@@ -486,8 +486,8 @@ impl RateControl {
         self.changed.0 = now;
     }
 
-    fn raise_patience(&mut self) {
-        self.patience = self.patience.times(4).max(FAILED_PATIENCE).min(MOST_PATIENCE);
+    fn raise_timeout(&mut self) {
+        self.timeout = self.timeout.times(4).max(FAILED_TIMEOUT).min(MAX_TIMEOUT);
     }
 
     /// Sends more if nothing speaks against it.
@@ -499,25 +499,25 @@ impl RateControl {
         let clean = now - *self.clean_since.get_or_insert(now);
         let known = self.limit * USED;
         let is_sure = self.successes >= SURE;
-        if self.climbed && self.rate > known && clean >= if is_sure { PATIENCE } else { SUCCESS } {
+        if self.climbed && self.rate > known && clean >= if is_sure { TIMEOUT } else { SUCCESS } {
             // The path carries more than it did.
             self.successes += 1;
             self.limit = if is_sure { f64::INFINITY } else { self.rate / USED };
         }
         let known = self.limit * USED;
-        let (grown, patience) = match self.limit.is_finite() {
-            true if self.rate * 1.05 < known => ((self.rate * RAISED).min(known), PATIENCE),
+        let (grown, timeout) = match self.limit.is_finite() {
+            true if self.rate * 1.05 < known => ((self.rate * RAISED).min(known), TIMEOUT),
             true if self.successes > 0 => (self.rate * PROBED, SUCCESS),
-            true => (self.rate * PROBED, self.patience),
-            false => (self.rate * RAISED, PATIENCE),
+            true => (self.rate * PROBED, self.timeout),
+            false => (self.rate * RAISED, TIMEOUT),
         };
-        if clean < patience {
+        if clean < timeout {
             return;
         }
         let (_, mut rate) = self.steps.within(grown);
         if rate <= self.rate {
             match self.steps.above(self.rate) {
-                Some(above) if above > self.rate && (above <= known || clean >= self.patience) => {
+                Some(above) if above > self.rate && (above <= known || clean >= self.timeout) => {
                     rate = above;
                 }
                 _ => return,
@@ -569,8 +569,8 @@ impl RateControl {
         }
         let mean = trial.since.iter().sum::<f64>() / SECONDS as f64;
         if mean >= trial.before / 2.0 && mean > LOSSY / 4.0 {
-            self.own_loss = mean.min(MOST_OWN);
-            (self.patience, self.limit) = (PATIENCE, f64::INFINITY);
+            self.own_loss = mean.min(MAX_OWN);
+            (self.timeout, self.limit) = (TIMEOUT, f64::INFINITY);
         }
         self.trial = None;
     }

@@ -6,12 +6,12 @@ use crate::time::{LocalTime, Span};
 /// From one feedback to the next at most, by the arrival of packets: NADA's DELTA (RFC 8698 §4.2);
 const EVERY: Span = Span::from_millis(100);
 /// and at least, of packets that are short: so many of them are worth one feedback.
-const LEAST: Span = Span::from_millis(40);
+const MIN: Span = Span::from_millis(40);
 const PACKETS: u32 = 8;
 
 /// How often a stream of such packets is measured.
 pub(super) fn interval(ptime: Span) -> Span {
-    ptime.times(PACKETS.into()).clamp(LEAST, EVERY)
+    ptime.times(PACKETS.into()).clamp(MIN, EVERY)
 }
 /// The least transit time is that of the last one to two of these: clocks 50 ppm apart drift by 0.5 ms in two.
 const BASE: Span = Span::from_secs(5);
@@ -70,7 +70,7 @@ impl TransitMeter {
         self.newest[0] = transit_ns;
         let made = *self.made.get_or_insert(arrival);
         self.unreported += 1;
-        let enough = self.unreported >= PACKETS && arrival - made >= LEAST;
+        let enough = self.unreported >= PACKETS && arrival - made >= MIN;
         if arrival - made < EVERY && !enough {
             return;
         }

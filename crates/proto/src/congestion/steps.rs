@@ -25,7 +25,7 @@ pub struct CodingLimits {
     /// Sound in one packet: the shortest and the longest.
     pub ptimes: (Span, Span),
     /// The most bits per second of a coding that has a choice.
-    pub most_bitrate: Option<u32>,
+    pub max_bitrate: Option<u32>,
 }
 
 /// How to send.
@@ -166,7 +166,7 @@ impl CodingSteps {
             let rules = coding.coder.as_ref().map(Codec::rules);
             let adapted = rules.and_then(|rules| rules.adapted_bitrates(channels));
             let adapted = adapted.map(|(least, most)| {
-                let most = limits.most_bitrate.unwrap_or(most);
+                let most = limits.max_bitrate.unwrap_or(most);
                 (least.min(most), most)
             });
             // Speech has packets of one length.
@@ -191,7 +191,7 @@ impl CodingSteps {
 
     /// The least bits per second by IP of the codings that carry no copies of earlier sound by themselves, or of all if
     /// each does.
-    pub fn least_without_copies(&self) -> f64 {
+    pub fn min_without_copies(&self) -> f64 {
         let least = |all: &mut dyn Iterator<Item = &CodingStep>| {
             all.map(|step| step.rate).min_by(f64::total_cmp)
         };

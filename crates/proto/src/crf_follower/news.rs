@@ -39,13 +39,13 @@ pub struct CrfNews {
 
 impl CrfNews {
     /// Time allowed for starting a talker after its listener.
-    const PATIENCE: Span = Span::from_secs(3);
+    const TIMEOUT: Span = Span::from_secs(3);
 
     /// Processes the status; returns a note if one is due.
     pub fn follow(&mut self, standing: &CrfStanding, now: LocalTime) -> Option<CrfNote> {
         let since = *self.since.get_or_insert(now);
         let note = match (self.noted, standing.state) {
-            (None, CrfState::Unheard) if now - since < Self::PATIENCE => return None,
+            (None, CrfState::Unheard) if now - since < Self::TIMEOUT => return None,
             (None, CrfState::Unheard) => Some(CrfNote::Unheard(standing.lack())),
             (None, CrfState::Heard) => None,
             (Some(CrfState::Unheard), CrfState::Heard) => Some(CrfNote::Heard),
@@ -64,7 +64,7 @@ impl CrfStanding {
         let reasons = CrfInvalid::ALL.into_iter().zip(self.invalid);
         let most = reasons.filter(|(_, count)| *count > 0).max_by_key(|(_, count)| *count);
         match most {
-            _ if self.counters.uncertain > 0 => CrfLack::Uncertain,
+            _ if self.counters.uncertain_clock > 0 => CrfLack::Uncertain,
             Some((reason, _)) => CrfLack::Invalid(reason),
             None => CrfLack::Nothing,
         }
@@ -137,7 +137,7 @@ mod tests {
         came.invalid[CrfInvalid::Subtype.index()] = 3;
         came.invalid[CrfInvalid::OtherStream.index()] = 4;
         assert_eq!(came.lack(), CrfLack::Invalid(CrfInvalid::OtherStream));
-        came.counters.uncertain = 1;
+        came.counters.uncertain_clock = 1;
         assert_eq!(came.lack(), CrfLack::Uncertain);
     }
 

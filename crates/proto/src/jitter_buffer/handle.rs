@@ -13,10 +13,10 @@ use crate::packet::{Codings, Invalid, MediaPacket, PacketHead};
 use crate::playout::Placed;
 use crate::renderer::Renderer;
 use crate::source::{Admission, Source};
-use crate::stream::{MOST_DATAGRAM_BYTES, StreamFormat};
+use crate::stream::{MAX_DATAGRAM_BYTES, StreamFormat};
 use crate::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 
-static SILENCE: [u8; MOST_DATAGRAM_BYTES] = [0; MOST_DATAGRAM_BYTES];
+static SILENCE: [u8; MAX_DATAGRAM_BYTES] = [0; MAX_DATAGRAM_BYTES];
 
 /// Length and format of a packet, and its relation to the packet before.
 #[derive(Debug, Clone, Copy)]
@@ -89,7 +89,7 @@ impl JitterBuffer {
         let received = self.admit(&MediaPacket { head, ..*packet }, measured, came, brought);
         if !matches!(received, Received::Foreign | Received::Doubted | Received::Invalid(_)) {
             self.counter.follow(counted);
-            self.counters.uncertain += u64::from(presented.uncertain);
+            self.counters.uncertain_clock += u64::from(presented.uncertain);
         }
         received
     }
@@ -190,7 +190,7 @@ impl JitterBuffer {
                 (sequence, media)
             }
             Admission::Doubted => {
-                self.counters.doubted += 1;
+                self.counters.on_probation += 1;
                 return Received::Doubted;
             }
             Admission::Repeated => {
@@ -199,7 +199,7 @@ impl JitterBuffer {
                 return Received::Duplicate;
             }
             Admission::Foreign => {
-                self.counters.foreign += 1;
+                self.counters.other_source += 1;
                 let poses = packet.head.stream == source.stream();
                 if poses || self.stranger.is_none_or(|before| !before.poses) {
                     self.stranger = Some(Stranger { from: came.from, poses });
@@ -209,10 +209,10 @@ impl JitterBuffer {
         };
         self.counters.received += 1;
         if self.follow_carried() {
-            self.counters.doubted += 1;
+            self.counters.on_probation += 1;
             return Received::Doubted;
         }
-        self.counters.restarts += u64::from(sequel == Sequel::SaidAnew);
+        self.counters.media_clock_restarts += u64::from(sequel == Sequel::SaidAnew);
         if let Some(before) = self.turns.came(sequence) {
             if before.repaired {
                 // It may still restore other packets.
@@ -278,8 +278,8 @@ impl JitterBuffer {
             Some(place.frame.max(due.point.frame))
         });
         self.counters.lost += given_up.lost;
-        self.counters.unheard += given_up.unheard;
-        self.counters.unbooked += given_up.unfollowed;
+        self.counters.underrun_discarded += given_up.unheard;
+        self.counters.trace_overflow += given_up.unfollowed;
         self.counters.lost -= u64::from(self.turns.keep(kept));
         self.repair(packet, &kept, &format, brought);
         let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
@@ -351,7 +351,7 @@ impl JitterBuffer {
             Placed::Partly(..) => Received::Partly(accepted, self.late(kept, read)),
             Placed::Late => Received::Late(self.late(kept, read)),
             Placed::Beyond(..) => {
-                self.counters.early += 1;
+                self.counters.too_early += 1;
                 Received::Early
             }
         }

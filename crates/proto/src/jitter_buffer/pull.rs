@@ -186,10 +186,10 @@ impl JitterBuffer {
             let dac = times.meets + after;
             passage(kept.passage(placement, times.now, dac, resample));
         });
-        self.counters.unasked += unasked;
+        self.counters.before_start += unasked;
         self.counters.lost += taken.lost;
         self.counters.skipped_frames += taken.skipped;
-        self.counters.unheard += unheard;
+        self.counters.underrun_discarded += unheard;
     }
 
     /// Counts missing frames between the first and the newest packet; later ones when another

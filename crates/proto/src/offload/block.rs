@@ -128,20 +128,20 @@ pub enum BlockSetError {
     /// Too many blocks.
     #[error(
         "{0} blocks in one iteration are too many: join some of them, {most} are taken",
-        most = BlockSet::MOST_BLOCKS
+        most = BlockSet::MAX_BLOCKS
     )]
     Blocks(usize),
     /// Too many frames.
     #[error(
         "an iteration of {0} frames is too long: hand out {most} at most at once",
-        most = BlockSet::MOST_FRAMES
+        most = BlockSet::MAX_FRAMES
     )]
     Frames(u32),
     /// Too many bytes on one leg.
     #[error(
         "an iteration of {bytes} bytes {} is too long: let it have fewer frames or smaller blocks, {} bytes at most",
         match leg { BlockLeg::There => "to the worker", BlockLeg::Back => "from the worker" },
-        BlockSet::MOST_BYTES
+        BlockSet::MAX_BYTES
     )]
     Bytes {
         /// Bytes on that leg.
@@ -155,39 +155,39 @@ pub enum BlockSetError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockSet {
     blocks: Box<[BlockSpec]>,
-    most_frames: u32,
+    max_frames: u32,
     /// Per leg: bytes per iteration, and bytes per frame.
     bytes: [(usize, usize); 2],
 }
 
 impl BlockSet {
     /// Maximum blocks in a set.
-    pub const MOST_BLOCKS: usize = 256;
+    pub const MAX_BLOCKS: usize = 256;
     /// Maximum frames in an iteration.
-    pub const MOST_FRAMES: u32 = 65_536;
+    pub const MAX_FRAMES: u32 = 65_536;
     /// Maximum bytes of an iteration per leg.
-    pub const MOST_BYTES: usize = 16 << 20;
+    pub const MAX_BYTES: usize = 16 << 20;
 
-    /// Creates a set for iterations of up to `most_frames` frames.
-    pub fn new(blocks: Vec<BlockSpec>, most_frames: u32) -> Result<Self, BlockSetError> {
-        if blocks.len() > Self::MOST_BLOCKS {
+    /// Creates a set for iterations of up to `max_frames` frames.
+    pub fn new(blocks: Vec<BlockSpec>, max_frames: u32) -> Result<Self, BlockSetError> {
+        if blocks.len() > Self::MAX_BLOCKS {
             return Err(BlockSetError::Blocks(blocks.len()));
         }
-        if most_frames > Self::MOST_FRAMES {
-            return Err(BlockSetError::Frames(most_frames));
+        if max_frames > Self::MAX_FRAMES {
+            return Err(BlockSetError::Frames(max_frames));
         }
         let mut bytes = [(0, 0); 2];
         for leg in [BlockLeg::There, BlockLeg::Back] {
             let going = || blocks.iter().filter(|block| block.way.goes(leg));
             let all = |frames| going().map(|block| block.bytes(frames)).sum::<u128>();
-            if all(most_frames) > Self::MOST_BYTES as u128 {
-                return Err(BlockSetError::Bytes { bytes: all(most_frames), leg });
+            if all(max_frames) > Self::MAX_BYTES as u128 {
+                return Err(BlockSetError::Bytes { bytes: all(max_frames), leg });
             }
             // With 0 as the maximum, bytes per frame do not matter.
-            let each = if most_frames > 0 { all(1) - all(0) } else { 0 };
+            let each = if max_frames > 0 { all(1) - all(0) } else { 0 };
             bytes[leg as usize] = (all(0) as usize, each as usize);
         }
-        Ok(Self { blocks: blocks.into(), most_frames, bytes })
+        Ok(Self { blocks: blocks.into(), max_frames, bytes })
     }
 
     /// Specifications of the blocks.
@@ -196,14 +196,14 @@ impl BlockSet {
     }
 
     /// Maximum frames of an iteration.
-    pub const fn most_frames(&self) -> u32 {
-        self.most_frames
+    pub const fn max_frames(&self) -> u32 {
+        self.max_frames
     }
 
     /// Bytes of an iteration on that leg; `frames` is capped at the maximum.
     pub fn bytes(&self, leg: BlockLeg, frames: u32) -> usize {
         let (fixed, each) = self.bytes[leg as usize];
-        fixed + each * frames.min(self.most_frames) as usize
+        fixed + each * frames.min(self.max_frames) as usize
     }
 
     /// Position of block `index` in the bytes of that leg; `None` if it is not sent there or does
@@ -218,12 +218,12 @@ impl BlockSet {
         leg: BlockLeg,
         frames: u32,
     ) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
-        let frames = frames.min(self.most_frames);
+        let frames = frames.min(self.max_frames);
         let going = self.blocks.iter().enumerate().filter(move |(_, block)| block.way.goes(leg));
         let mut end = 0;
         going.map(move |(index, block)| {
             let begin = end;
-            // Fits: `new` limits the sum to `MOST_BYTES`.
+            // Fits: `new` limits the sum to `MAX_BYTES`.
             end += block.bytes(frames) as usize;
             (index, begin..end)
         })

@@ -19,15 +19,15 @@ use thiserror::Error;
 /// Bytes of the header.
 pub const HEAD_BYTES: usize = 40;
 /// Minimum datagram size.
-pub const LEAST_DATAGRAM_BYTES: usize = HEAD_BYTES + LEAST_PART;
+pub const MIN_DATAGRAM_BYTES: usize = HEAD_BYTES + MIN_PART;
 /// Version written and accepted.
 pub const VERSION: u8 = 1;
 
 /// Minimum bytes of the iteration per datagram. With
-/// [`BlockSet::MOST_BYTES`](super::block::BlockSet) it keeps the number of parts within 16 bits.
-pub(super) const LEAST_PART: usize = 512;
+/// [`BlockSet::MAX_BYTES`](super::block::BlockSet) it keeps the number of parts within 16 bits.
+pub(super) const MIN_PART: usize = 512;
 /// Limit of block numbers and positions: 2^62 ns are 146 years.
-const MOST: u64 = 1 << 62;
+const MAX: u64 = 1 << 62;
 
 /// Kind of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,7 +203,7 @@ impl Head {
             frames: word(32),
             latency: word(36),
         };
-        if head.block >= MOST || head.position >= MOST {
+        if head.block >= MAX || head.position >= MAX {
             return Err(InvalidBlock::Block(head.block.max(head.position)));
         }
         Ok((head, body))
@@ -224,9 +224,9 @@ pub(super) struct PartCut {
 }
 
 impl PartCut {
-    /// Splits `bytes` into parts of at most `most`, itself at least [`LEAST_PART`].
+    /// Splits `bytes` into parts of at most `most`, itself at least [`MIN_PART`].
     pub(super) fn new(bytes: usize, most: usize) -> Self {
-        Self::into_parts(bytes, bytes.div_ceil(most.max(LEAST_PART)).max(1) as u16)
+        Self::into_parts(bytes, bytes.div_ceil(most.max(MIN_PART)).max(1) as u16)
     }
 
     fn into_parts(bytes: usize, parts: u16) -> Self {
@@ -236,7 +236,7 @@ impl PartCut {
     /// Checks the number of parts in a header: no empty part, and no more parts than with minimum
     /// datagrams.
     pub(super) fn claimed(bytes: usize, parts: u16) -> Option<Self> {
-        if parts == 0 || usize::from(parts) > most_parts(bytes) {
+        if parts == 0 || usize::from(parts) > max_parts(bytes) {
             return None;
         }
         let cut = Self::into_parts(bytes, parts);
@@ -250,6 +250,6 @@ impl PartCut {
 }
 
 /// Maximum number of parts for an iteration of `bytes` bytes.
-pub(super) fn most_parts(bytes: usize) -> usize {
-    bytes.div_ceil(LEAST_PART).max(1)
+pub(super) fn max_parts(bytes: usize) -> usize {
+    bytes.div_ceil(MIN_PART).max(1)
 }

@@ -13,7 +13,7 @@ use self::queue::OutboundQueue;
 use super::OffloadError;
 use super::block::{BlockLeg, BlockSet};
 use super::counters::OutboundCounters;
-use super::datagram::{DatagramKind, Flags, HEAD_BYTES, Head, LEAST_DATAGRAM_BYTES, PartCut};
+use super::datagram::{DatagramKind, Flags, HEAD_BYTES, Head, MIN_DATAGRAM_BYTES, PartCut};
 use super::slots::SlotBytes;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,10 +87,10 @@ impl OutboundBlocks {
     /// Creates an empty history. Only this allocates.
     pub(crate) fn new(config: OutboundConfig) -> Result<Self, OffloadError> {
         let OutboundConfig { set, leg, stream, datagram_bytes, history, copies } = config;
-        if datagram_bytes < LEAST_DATAGRAM_BYTES {
+        if datagram_bytes < MIN_DATAGRAM_BYTES {
             return Err(OffloadError::Datagram(datagram_bytes));
         }
-        let each = set.bytes(leg, set.most_frames());
+        let each = set.bytes(leg, set.max_frames());
         let count = history.max(copies.into()).max(1).saturating_add(1);
         let bytes = SlotBytes::new(count, each)?;
         let nothing = OutboundSlot {
@@ -174,7 +174,7 @@ impl OutboundBlocks {
 
     /// Buffer for the next iteration, in the history itself, with old content.
     pub(crate) fn room(&mut self, frames: u32) -> Result<&mut [u8], RoomRefused> {
-        let most = self.set.most_frames();
+        let most = self.set.max_frames();
         if frames > most {
             return Err(RoomRefused { frames, most });
         }

@@ -43,7 +43,7 @@ impl core::ops::AddAssign for HeldUp {
 /// not count.
 ///
 /// A host with deep buffers may look like a render while it fills them. It is therefore only
-/// delayed in vain while it is ahead: see [`RunPace::patience`].
+/// delayed in vain while it is ahead: see [`RunPace::timeout`].
 #[derive(Debug, Clone, Copy)]
 pub struct RunPace {
     rate: Rate,
@@ -74,7 +74,7 @@ impl RunPace {
 
     /// Maximum wait for an answer in the current run: zero in real time; in a render the lead minus
     /// 50 ms, a reserve for hosts with deep buffers.
-    pub fn patience(&self) -> Span {
+    pub fn timeout(&self) -> Span {
         if self.faster { (self.ahead - LEFT).max(Span::ZERO) } else { Span::ZERO }
     }
 

@@ -47,7 +47,7 @@ pub struct ReturnsConfig {
     /// Maximum delay of the output, in frames.
     pub delay: u32,
     /// Maximum frames per run.
-    pub most_frames: u32,
+    pub max_frames: u32,
     /// Sound for missing frames.
     pub stand_in: StandIn,
 }
@@ -104,9 +104,9 @@ impl Returns {
 
     /// Creates an empty state. Only this allocates.
     pub fn new(config: ReturnsConfig) -> Self {
-        let ReturnsConfig { inputs, outputs, rate, delay, most_frames, stand_in } = config;
-        let stood_in = StoodIn::new(stand_in, outputs, rate, most_frames);
-        let reach = delay as usize + most_frames as usize;
+        let ReturnsConfig { inputs, outputs, rate, delay, max_frames, stand_in } = config;
+        let stood_in = StoodIn::new(stand_in, outputs, rate, max_frames);
+        let reach = delay as usize + max_frames as usize;
         let kept = reach + stood_in.learns_from().max(1);
         Self {
             delay,
@@ -118,7 +118,7 @@ impl Returns {
             stood_in,
             ledger: DamageLedger::new(rate),
             has_worker: true,
-            run: vec![0.0; outputs * most_frames as usize].into(),
+            run: vec![0.0; outputs * max_frames as usize].into(),
             counters: ReturnsCounters::default(),
             config,
         }
@@ -201,7 +201,7 @@ impl Returns {
         write: impl FnMut(usize, &mut [f32]),
     ) {
         if channel < self.config.inputs {
-            let most = frames.min(self.config.most_frames) as usize;
+            let most = frames.min(self.config.max_frames) as usize;
             self.dry.write_by(channel, self.clock, most, write);
         }
     }
@@ -210,7 +210,7 @@ impl Returns {
     /// be empty.
     #[inline]
     pub fn dry(&self, channel: usize, frames: u32) -> [&[f32]; 2] {
-        let most = frames.min(self.config.most_frames) as usize;
+        let most = frames.min(self.config.max_frames) as usize;
         self.dry.pieces(channel, self.clock, most)
     }
 
@@ -266,14 +266,14 @@ impl Returns {
 
     /// Limits of the frames that can still be played.
     fn in_time(&self, position: u64, frames: u64) -> (u64, u64) {
-        let end = self.clock + u64::from(self.config.most_frames);
+        let end = self.clock + u64::from(self.config.max_frames);
         let from = position.max(self.turn());
         (from, position.saturating_add(frames).min(end))
     }
 
     /// Outputs a run: passes all frames of each channel to `sink`, up to the configured maximum.
     pub fn pull(&mut self, frames: u32, sink: &mut dyn FnMut(usize, &[f32])) -> PulledReturns {
-        let frames = frames.min(self.config.most_frames);
+        let frames = frames.min(self.config.max_frames);
         let mut pulled = PulledReturns::default();
         let turn = self.turn();
         let before = (u64::from(self.delay).saturating_sub(self.clock)).min(frames.into()) as u32;
@@ -285,7 +285,7 @@ impl Returns {
             self.pass(turn, frames as usize, sink);
         } else {
             pulled = self.make(turn, before as usize, frames as usize);
-            let most = self.config.most_frames as usize;
+            let most = self.config.max_frames as usize;
             for (channel, run) in self.run.chunks_exact(most.max(1)).enumerate() {
                 sink(channel, &run[..frames as usize]);
             }
@@ -313,7 +313,7 @@ impl Returns {
     }
 
     fn make(&mut self, turn: u64, before: usize, frames: usize) -> PulledReturns {
-        let most = self.config.most_frames as usize;
+        let most = self.config.max_frames as usize;
         let mut pulled = PulledReturns { before: before as u32, ..PulledReturns::default() };
         for run in self.run.chunks_exact_mut(most.max(1)) {
             run[..before].fill(0.0);

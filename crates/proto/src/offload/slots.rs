@@ -1,6 +1,6 @@
 //! Memory for the bytes of kept blocks, a slot each.
 
-use super::{MOST_KEPT_BYTES, OffloadError};
+use super::{MAX_KEPT_BYTES, OffloadError};
 
 /// Slots of kept blocks, as dense as the longest block so far allows. The agreed maximum is much
 /// longer and would always miss the cache.
@@ -14,7 +14,7 @@ pub(super) struct SlotBytes {
 impl SlotBytes {
     /// Creates slots for blocks of up to `most` bytes. Only this allocates.
     pub(super) fn new(slots: usize, most: usize) -> Result<Self, OffloadError> {
-        let all = slots.checked_mul(most).filter(|all| *all <= MOST_KEPT_BYTES);
+        let all = slots.checked_mul(most).filter(|all| *all <= MAX_KEPT_BYTES);
         let all = all.ok_or(OffloadError::Kept { blocks: slots, bytes: most })?;
         // Not zeros: the system would provide zero pages at first access, on a real-time thread.
         Ok(Self { bytes: vec![0xFF; all].into(), most, stride: 0 })

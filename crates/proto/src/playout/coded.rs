@@ -17,8 +17,8 @@ use crate::units::{Channels, Rate};
 
 const SAMPLE: usize = size_of::<f32>();
 /// At most one packet begins in this many frames: the minimum packet length
-/// ([`Codec::LEAST_FRAMES`]).
-const GRAIN: i64 = Codec::LEAST_FRAMES.count();
+/// ([`Codec::MIN_FRAMES`]).
+const GRAIN: i64 = Codec::MIN_FRAMES.count();
 
 #[derive(Debug, Clone, Copy)]
 struct WaitingPayload {
@@ -126,7 +126,7 @@ impl CodedPlayout {
             most: rate.frames_within(Self::CONCEALED),
             ahead: rate.frames_within(Self::COPIES),
             back: rate.frames_within(PTIME_RANGE.1),
-            reach: Opus::MOST_FRAMES.min(Frames::from_len(ring / 4)),
+            reach: Opus::MAX_FRAMES.min(Frames::from_len(ring / 4)),
             end: MediaTime::from_frames(i64::MIN),
             ended: false,
             undecodable: 0,
@@ -307,7 +307,7 @@ impl CodedPlayout {
         lay: &mut impl FnMut(MediaTime, &[f32], Decoded),
     ) -> MediaTime {
         let (decoder, packet) = self.last;
-        let packet = if packet > Frames::ZERO { packet } else { Codec::LEAST_FRAMES };
+        let packet = if packet > Frames::ZERO { packet } else { Codec::MIN_FRAMES };
         let known = (at + self.ahead).min(self.end).max(until + packet);
         let next = self.first_from(at + Frames::new(1), known);
         let hole = next.map_or(packet, |next| next.first - at);
@@ -407,7 +407,7 @@ impl CodedPlayout {
                     before.filter(|(_, end)| *end == next.first).map_or(next.first, |(b, _)| b),
                 );
             }
-            (from, before) = (next.first + Codec::LEAST_FRAMES, Some((next.first, next.end())));
+            (from, before) = (next.first + Codec::MIN_FRAMES, Some((next.first, next.end())));
         }
     }
 

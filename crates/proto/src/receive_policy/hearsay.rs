@@ -20,14 +20,14 @@ pub struct Announcements {
 }
 
 impl Announcements {
-    const MOST: usize = 64;
+    const MAX: usize = 64;
 
     /// Records an announcement; the newest per author counts.
     pub fn announced(&mut self, author: Author, announcement: Announcement) {
         let known = self.announced.iter().position(|(other, _)| *other == author);
         match known {
             Some(known) => self.announced[known].1 = announcement,
-            None if self.announced.len() < Self::MOST => {
+            None if self.announced.len() < Self::MAX => {
                 self.announced.push((author, announcement));
             }
             None => {}
@@ -36,7 +36,7 @@ impl Announcements {
 
     /// Records that packets come from this sender.
     pub fn sends(&mut self, author: Author) {
-        if self.senders.len() < Self::MOST && !self.senders.contains(&author) {
+        if self.senders.len() < Self::MAX && !self.senders.contains(&author) {
             self.senders.push(author);
         }
     }

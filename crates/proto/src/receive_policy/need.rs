@@ -18,7 +18,7 @@ pub(super) struct Needs {
 impl Needs {
     /// Reports repeat within half a second: after twice as long there is no announcement, and the
     /// initial need is known.
-    const PATIENCE: Span = Span::from_secs(1);
+    const TIMEOUT: Span = Span::from_secs(1);
 
     pub(super) const fn of(ring: Span, since: LocalTime) -> Self {
         Self { ring, since, newest: None, told: None }
@@ -52,7 +52,7 @@ impl ReceivePolicy {
     }
 
     pub(super) fn note_need(&mut self, now: LocalTime) {
-        if now - self.needs.since >= Needs::PATIENCE {
+        if now - self.needs.since >= Needs::TIMEOUT {
             let note = self.untold_need();
             self.needs.told = self.needs.newest;
             note.into_iter().for_each(|note| self.notes.note(note));

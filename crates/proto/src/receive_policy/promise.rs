@@ -4,7 +4,7 @@
 use super::note::{Refusal, WrongType};
 use super::{ReceiveContext, ReceiveNote, ReceivePolicy};
 use crate::jitter_buffer::{OtherType, ReceiveCommand, StreamStatus};
-use crate::latency::{LatencyRule, kept_latency, least_latency, leaves_no_transit, repair_latency};
+use crate::latency::{LatencyRule, kept_latency, leaves_no_transit, min_latency, repair_latency};
 use crate::packet::Unpack;
 use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
@@ -51,7 +51,7 @@ impl ReceivePolicy {
     }
 
     fn ring(&self) -> Span {
-        least_latency(Span::ZERO, &self.device)
+        min_latency(Span::ZERO, &self.device)
     }
 
     /// Updates the time that the device needs. If it rises, the latency may rise; if it falls, a

@@ -6,7 +6,7 @@ use crate::jitter_buffer::{ReceiveCommand, StreamStatus};
 use crate::wire::rtcp::Announcement;
 
 /// Maximum number of reported hosts; a flood needs no more.
-const MOST_STRANGERS: usize = 4;
+const MAX_STRANGERS: usize = 4;
 
 impl ReceivePolicy {
     /// Whether messages of `ssrc` concern the current stream, or the next before its first packet;
@@ -94,7 +94,7 @@ impl ReceivePolicy {
         let Some(stranger) = status.stranger.filter(|stranger| stranger.poses) else { return };
         let (Some(ssrc), Some(own)) = (self.heard, status.endpoints.first()) else { return };
         let other = stranger.from.host();
-        if self.strangers.contains(&other) || self.strangers.len() == MOST_STRANGERS {
+        if self.strangers.contains(&other) || self.strangers.len() == MAX_STRANGERS {
             return;
         }
         self.strangers.push(other);

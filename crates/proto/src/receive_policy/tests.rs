@@ -112,7 +112,7 @@ fn a_talker_that_begins_anew_again_and_again_is_told_of_so_and_its_times_are_not
         for second in 0..9 {
             let mut status = heard.receiver.status(LocalTime::ZERO + Span::from_secs(second));
             status.counters.resyncs = second as u64;
-            status.counters.restarts = restarts * second as u64;
+            status.counters.media_clock_restarts = restarts * second as u64;
             heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
         }
         let notes = heard.policy.notes();
@@ -208,7 +208,7 @@ fn that_a_talker_does_not_rely_on_its_clock_is_noted_once() {
     let mut heard = Heard::by(2, LatencyRule::Usual);
     let mut follow = |uncertain| {
         let mut status = heard.receiver.status(LocalTime::ZERO);
-        status.counters.uncertain = uncertain;
+        status.counters.uncertain_clock = uncertain;
         heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
         heard.policy.notes()
     };

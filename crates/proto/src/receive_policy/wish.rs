@@ -48,7 +48,7 @@ impl ReceivePolicy {
             LatencyRule::Chosen(asked) => asked,
             LatencyRule::Usual => kept_latency(promised, least).min(longest),
             LatencyRule::Auto { most } => {
-                self.arrivals.set_most(most);
+                self.arrivals.set_max(most);
                 self.arrivals.start_at(self.link_offset)
             }
         };
@@ -56,10 +56,10 @@ impl ReceivePolicy {
         let taken =
             (context.command)(raises) && (context.command)(ReceiveCommand::LinkOffset(link_offset));
         if !taken {
-            self.arrivals.set_most(self.rule.most());
+            self.arrivals.set_max(self.rule.most());
             return Err(LatencyRefused::Busy);
         }
-        self.arrivals.set_most(rule.most());
+        self.arrivals.set_max(rule.most());
         (self.rule, self.link_offset) = (rule, link_offset);
         Ok(link_offset)
     }
@@ -67,7 +67,7 @@ impl ReceivePolicy {
     /// Replaces the policy `other`: keeps its rule, and its latency unless senders determine it.
     pub fn inherit(&mut self, other: &Self, context: &mut ReceiveContext<'_>) {
         self.rule = other.rule;
-        self.arrivals.set_most(self.rule.most());
+        self.arrivals.set_max(self.rule.most());
         let link_offset = other.link_offset.min(self.longest);
         if self.rule != LatencyRule::Usual
             && (context.command)(ReceiveCommand::Raises(false))

@@ -5,7 +5,7 @@ use core::str::FromStr;
 
 use super::layout::Layout;
 use super::sizing::{self, Losses};
-use super::{MOST_PAYLOAD, MOST_SYMBOLS, MOST_WINDOW, repair_data};
+use super::{MAX_PAYLOAD, MAX_SYMBOLS, MAX_WINDOW, repair_data};
 use crate::packet::Pack;
 use crate::stream::StreamFormat;
 use crate::time::Span;
@@ -34,7 +34,7 @@ impl FromStr for Redundancy {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let count = |text: &str| {
-            text.parse::<u8>().ok().filter(|n| (1..=MOST_SYMBOLS).contains(&usize::from(*n)))
+            text.parse::<u8>().ok().filter(|n| (1..=MAX_SYMBOLS).contains(&usize::from(*n)))
         };
         let asked = match text.split_once(':') {
             None if text == "off" => Some(Self::Off),
@@ -68,34 +68,34 @@ pub struct Bounds {
     /// Whether packets carry the sender's instants.
     pub stamps: bool,
     /// The longest datagram that the path carries whole, in bytes of UDP payload.
-    pub most_bytes: usize,
+    pub max_bytes: usize,
     /// The most symbols that packets carry on the word of receivers ([`Redundancy::Auto`]).
-    pub most_asked: u8,
+    pub max_asked: u8,
 }
 
 impl Bounds {
     /// Packets after a packet that leave within the budget: none if a packet takes longer.
     pub fn window(&self, format: &StreamFormat) -> usize {
         let ptime = format.ptime().as_nanos().max(1);
-        usize::try_from(self.budget.as_nanos() / ptime).unwrap_or(0).min(MOST_WINDOW)
+        usize::try_from(self.budget.as_nanos() / ptime).unwrap_or(0).min(MAX_WINDOW)
     }
 
     /// The most symbols that a packet can carry; 0 where payloads are too long for any.
-    pub fn most_symbols(&self, format: &StreamFormat) -> usize {
+    pub fn max_symbols(&self, format: &StreamFormat) -> usize {
         let payload = format.payload_bytes();
         // Payloads that differ in length cannot be summed: they are sent again whole.
-        if payload > MOST_PAYLOAD || !format.is_constant() {
+        if payload > MAX_PAYLOAD || !format.is_constant() {
             return 0;
         }
-        let most = self.most_bytes.saturating_sub(payload);
+        let most = self.max_bytes.saturating_sub(payload);
         let room = self.wire.carried_within(self.stamps, most);
-        (1..=MOST_SYMBOLS).take_while(|n| repair_data::bytes(*n, payload) <= room).count()
+        (1..=MAX_SYMBOLS).take_while(|n| repair_data::bytes(*n, payload) <= room).count()
     }
 
     /// What so many symbols cost packets of `format`, or as many of them as fit: bytes of UDP payload on top for each.
     pub fn cost_of(&self, format: &StreamFormat, symbols: usize) -> usize {
         let window = self.window(format);
-        let most = self.most_symbols(format).min(window);
+        let most = self.max_symbols(format).min(window);
         let layout = match symbols {
             0 => Layout::NONE,
             _ if window > 0 && most == 0 => Layout::repeated(window),
@@ -119,17 +119,17 @@ impl Redundancy {
     /// sent again whole instead. `losses` says what is known of the path, for
     /// [`Redundancy::Auto`].
     pub fn layout(self, format: &StreamFormat, bounds: &Bounds, losses: Losses) -> Layout {
-        let (window, most) = (bounds.window(format), bounds.most_symbols(format));
+        let (window, most) = (bounds.window(format), bounds.max_symbols(format));
         let layout = match self {
             Self::Off => Layout::NONE,
             _ if window == 0 => Layout::NONE,
-            Self::Auto if losses.is_none() || bounds.most_asked == 0 => Layout::NONE,
+            Self::Auto if losses.is_none() || bounds.max_asked == 0 => Layout::NONE,
             _ if most == 0 => Layout::repeated(window),
             Self::Copies(copies) => Layout::copies(most.min(copies.into()), window),
             Self::Code(symbols) => Layout::code(most.min(symbols.into()), window),
-            Self::Auto => sizing::fitting(losses, window, most.min(bounds.most_asked.into())),
+            Self::Auto => sizing::fitting(losses, window, most.min(bounds.max_asked.into())),
         };
-        layout.within(bounds.most_bytes)
+        layout.within(bounds.max_bytes)
     }
 }
 

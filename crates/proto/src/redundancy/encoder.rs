@@ -2,13 +2,13 @@
 
 use super::layout::Layout;
 use super::repair_data::{self, FIRST_POINT, Symbol};
-use super::{MOST_PAYLOAD, MOST_SYMBOLS, MOST_WINDOW, PayloadKind, ROW, field};
+use super::{MAX_PAYLOAD, MAX_SYMBOLS, MAX_WINDOW, PayloadKind, ROW, field};
 
 /// Makes repair symbols.
 #[derive(Debug)]
 pub struct Encoder {
     layout: Layout,
-    /// The last payloads, by sequence number modulo [`MOST_WINDOW`].
+    /// The last payloads, by sequence number modulo [`MAX_WINDOW`].
     history: Box<[u64]>,
     /// How many of the last packets may be covered.
     held: usize,
@@ -20,7 +20,7 @@ pub struct Encoder {
 impl Encoder {
     /// An encoder of this layout. Allocates; nothing later does.
     pub fn new(layout: Layout) -> Self {
-        let history = vec![0; MOST_WINDOW * ROW].into();
+        let history = vec![0; MAX_WINDOW * ROW].into();
         Self { layout, history, held: 0, kind: PayloadKind::default(), point: 0 }
     }
 
@@ -49,7 +49,7 @@ impl Encoder {
         payload: &[u8],
         room: &mut [u8],
     ) -> usize {
-        if self.layout.reaches().is_empty() || payload.is_empty() || payload.len() > MOST_PAYLOAD {
+        if self.layout.reaches().is_empty() || payload.is_empty() || payload.len() > MAX_PAYLOAD {
             self.held = 0;
             return 0;
         }
@@ -60,15 +60,15 @@ impl Encoder {
         }
         let written = self.symbols(sequence, payload.len(), room);
         field::load(&mut self.history[Self::place(sequence)], payload);
-        self.held = (self.held + 1).min(MOST_WINDOW);
+        self.held = (self.held + 1).min(MAX_WINDOW);
         written
     }
 
     fn symbols(&mut self, sequence: i64, len: usize, room: &mut [u8]) -> usize {
         let most = room.len();
         let fits =
-            (1..=MOST_SYMBOLS).take_while(|count| repair_data::bytes(*count, len) <= most).count();
-        let mut symbols = [Symbol { oldest: 0, span: 0, point: 0 }; MOST_SYMBOLS];
+            (1..=MAX_SYMBOLS).take_while(|count| repair_data::bytes(*count, len) <= most).count();
+        let mut symbols = [Symbol { oldest: 0, span: 0, point: 0 }; MAX_SYMBOLS];
         let mut count = 0;
         let reaches = self.layout;
         for reach in reaches.reaches().iter().filter(|_| self.held > 0) {
@@ -118,7 +118,7 @@ impl Encoder {
     }
 
     fn place(sequence: i64) -> core::ops::Range<usize> {
-        let at = sequence.rem_euclid(MOST_WINDOW as i64) as usize * ROW;
+        let at = sequence.rem_euclid(MAX_WINDOW as i64) as usize * ROW;
         at..at + ROW
     }
 }

@@ -8,7 +8,7 @@ pub(super) const NUMBERS: usize = 128;
 
 /// Equations kept. Of `n` unknowns in reach no more than `n` are independent; more than this many
 /// lost in two windows are not to be saved.
-const MOST: usize = 64;
+const MAX: usize = 64;
 
 /// One equation: unknowns, each times its factor, add up to `sum`.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,7 @@ const EMPTY: Row = Row { factors: [0; NUMBERS], sum: [0; ROW], pivot: 0 };
 
 impl Equations {
     pub(super) fn new() -> Self {
-        Self { rows: vec![EMPTY; MOST].into(), count: 0, new: Box::new(EMPTY), words: ROW }
+        Self { rows: vec![EMPTY; MAX].into(), count: 0, new: Box::new(EMPTY), words: ROW }
     }
 
     /// Forgets all; payloads are so many words long from here on.
@@ -90,11 +90,11 @@ impl Equations {
             let part = core::iter::once((factor, &new.sum[..words]));
             field::add_multiples(&mut row.sum[..words], part);
         }
-        if *count == MOST {
+        if *count == MAX {
             // The row of the oldest unknown has the least time left.
             let age = |row: &Row| (newest + NUMBERS - row.pivot) % NUMBERS;
-            let oldest = (0..MOST).max_by_key(|at| age(&rows[*at])).unwrap_or(0);
-            rows.swap(oldest, MOST - 1);
+            let oldest = (0..MAX).max_by_key(|at| age(&rows[*at])).unwrap_or(0);
+            rows.swap(oldest, MAX - 1);
             *count -= 1;
         }
         rows[*count] = **new;

@@ -1,6 +1,6 @@
 //! Which symbols each packet carries: the shape of a stream's redundancy.
 
-use super::{MOST_SYMBOLS, MOST_WINDOW};
+use super::{MAX_SYMBOLS, MAX_WINDOW};
 
 /// UDP payload of a datagram that an Ethernet frame carries whole over IPv4: 1500 bytes less 28.
 pub const ETHERNET: usize = 1472;
@@ -20,28 +20,28 @@ pub struct Reach {
 /// What every packet carries of earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    reaches: [Reach; MOST_SYMBOLS],
+    reaches: [Reach; MAX_SYMBOLS],
     count: usize,
     /// The same packet is sent whole once more, so many packets later (RFC 7198); 0 for not.
     repeat: usize,
     /// No packet becomes longer than this by what it carries, in bytes of UDP payload.
-    most_bytes: usize,
+    max_bytes: usize,
 }
 
 impl Layout {
     /// Nothing.
     pub const NONE: Self = Self {
-        reaches: [Reach { oldest: 0, span: 0 }; MOST_SYMBOLS],
+        reaches: [Reach { oldest: 0, span: 0 }; MAX_SYMBOLS],
         count: 0,
         repeat: 0,
-        most_bytes: ETHERNET,
+        max_bytes: ETHERNET,
     };
 
     /// `copies` earlier packets, spread evenly over a window of `window` packets with the last at
     /// its end: the further apart two copies are, the less likely one burst takes both.
     pub fn copies(copies: usize, window: usize) -> Self {
-        let window = window.clamp(1, MOST_WINDOW);
-        let copies = copies.min(window).min(MOST_SYMBOLS);
+        let window = window.clamp(1, MAX_WINDOW);
+        let copies = copies.min(window).min(MAX_SYMBOLS);
         (1..=copies).fold(Self::NONE, |layout, copy| {
             let oldest = (window * copy).div_ceil(copies) as u8;
             layout.with(Reach { oldest, span: 1 })
@@ -52,8 +52,8 @@ impl Layout {
     /// several, one of them is a copy of the oldest packet: in a burst as long as the window it is
     /// the only symbol that can still save that packet, and it costs the others little.
     pub fn code(symbols: usize, window: usize) -> Self {
-        let window = window.clamp(1, MOST_WINDOW) as u8;
-        let symbols = symbols.min(window.into()).min(MOST_SYMBOLS);
+        let window = window.clamp(1, MAX_WINDOW) as u8;
+        let symbols = symbols.min(window.into()).min(MAX_SYMBOLS);
         if symbols == usize::from(window) {
             return Self::copies(symbols, window.into());
         }
@@ -65,7 +65,7 @@ impl Layout {
 
     /// Every packet whole once more, `later` packets after it.
     pub fn repeated(later: usize) -> Self {
-        Self { repeat: later.clamp(1, MOST_WINDOW), ..Self::NONE }
+        Self { repeat: later.clamp(1, MAX_WINDOW), ..Self::NONE }
     }
 
     /// The same with one symbol more, if there is room for it.
@@ -81,13 +81,13 @@ impl Layout {
     /// The same for a path that carries datagrams of so many bytes of UDP payload whole, up to
     /// [`LONGEST`]; it is made for [`ETHERNET`].
     #[must_use]
-    pub fn within(self, most_bytes: usize) -> Self {
-        Self { most_bytes: most_bytes.min(LONGEST), ..self }
+    pub fn within(self, max_bytes: usize) -> Self {
+        Self { max_bytes: max_bytes.min(LONGEST), ..self }
     }
 
     /// No packet becomes longer than this by what it carries.
-    pub const fn most_bytes(&self) -> usize {
-        self.most_bytes
+    pub const fn max_bytes(&self) -> usize {
+        self.max_bytes
     }
 
     /// What each symbol covers.

@@ -27,14 +27,14 @@ pub use repeats::Repeats;
 
 /// The most packets after a packet that may bring it back. Half the numbers that a packet can have
 /// in the code, as the windows of two symbols may touch.
-pub const MOST_WINDOW: usize = 64;
+pub const MAX_WINDOW: usize = 64;
 
 /// The most symbols in one packet: more than an Ethernet frame holds of a mono stream.
-pub(crate) const MOST_SYMBOLS: usize = 24;
+pub(crate) const MAX_SYMBOLS: usize = 24;
 
 /// The longest payload that can be repaired, in bytes: two longer ones do not fit one Ethernet
 /// frame. Those are sent again whole ([`Layout::repeated`]).
-pub const MOST_PAYLOAD: usize = 768;
+pub const MAX_PAYLOAD: usize = 768;
 
 /// What one symbol covers is alike in both: only such payloads can be summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,4 +44,4 @@ struct PayloadKind {
 }
 
 /// Words of one kept payload.
-const ROW: usize = MOST_PAYLOAD / 8;
+const ROW: usize = MAX_PAYLOAD / 8;

@@ -18,7 +18,7 @@
 //! sequence number modulo 128: rows of a Cauchy matrix, so that any lost packets can be had from as
 //! many symbols that cover them all. One that covers a single packet is that packet's payload.
 
-use super::{MOST_SYMBOLS, MOST_WINDOW, field};
+use super::{MAX_SYMBOLS, MAX_WINDOW, field};
 
 pub(crate) const SYMBOL_HEADER_BYTES: usize = 3;
 
@@ -59,7 +59,7 @@ impl Symbol {
         let [oldest, span, point] = bytes;
         let sound = 1 <= span
             && span <= oldest
-            && oldest as usize <= MOST_WINDOW
+            && oldest as usize <= MAX_WINDOW
             && (point >= FIRST_POINT || span == 1);
         if sound { Some(Self { oldest, span, point }) } else { None }
     }
@@ -78,7 +78,7 @@ pub(super) fn read(
 ) -> Option<impl Iterator<Item = (Symbol, &[u8])>> {
     let (&count, rest) = repair_data.split_first()?;
     let count = usize::from(count);
-    if payload_bytes == 0 || count == 0 || count > MOST_SYMBOLS {
+    if payload_bytes == 0 || count == 0 || count > MAX_SYMBOLS {
         return None;
     }
     let (headers, symbols) = rest.split_at_checked(count * SYMBOL_HEADER_BYTES)?;

@@ -3,7 +3,7 @@
 use super::encoder::field_words;
 use super::equations::{Equations, NUMBERS};
 use super::repair_data;
-use super::{MOST_PAYLOAD, MOST_WINDOW, PayloadKind, ROW, field};
+use super::{MAX_PAYLOAD, MAX_WINDOW, PayloadKind, ROW, field};
 use crate::packet::Carried;
 
 /// Rebuilds lost packets of one source from what others carry. It does nothing, and costs nothing,
@@ -62,12 +62,12 @@ impl Repairer {
         let Some(newest) = self.newest.or_else(|| carried.map(|_| sequence - 1)) else {
             return Ok(());
         };
-        if payload.is_empty() || payload.len() > MOST_PAYLOAD {
+        if payload.is_empty() || payload.len() > MAX_PAYLOAD {
             return if carried.is_some() { Err(Damaged) } else { Ok(()) };
         }
         let old = sequence <= newest;
         let begins = self.newest.is_none() || (kind != self.kind && !old);
-        if (old && kind != self.kind) || sequence <= newest - (NUMBERS - MOST_WINDOW) as i64 {
+        if (old && kind != self.kind) || sequence <= newest - (NUMBERS - MAX_WINDOW) as i64 {
             return Ok(());
         }
         if begins || sequence - newest >= NUMBERS as i64 {
@@ -103,7 +103,7 @@ impl Repairer {
     }
 
     /// How many packets after a packet may bring it back: as far as repair data reached, until
-    /// [`MOST_WINDOW`] packets in a row reached less. After frames that the sender's card lost,
+    /// [`MAX_WINDOW`] packets in a row reached less. After frames that the sender's card lost,
     /// repair data begins short and grows again.
     pub fn window(&self) -> usize {
         self.reach.0.into()
@@ -157,7 +157,7 @@ impl Repairer {
         let repair_data = carried.gather(room).ok_or(Damaged)?;
         let symbols = repair_data::read(repair_data, self.kind.bytes).ok_or(Damaged)?;
         let words = self.words;
-        if carrier - reach.1 > MOST_WINDOW as i64 {
+        if carrier - reach.1 > MAX_WINDOW as i64 {
             *reach = (0, carrier);
         }
         for (symbol, bytes) in symbols {

@@ -6,7 +6,7 @@
 use crate::ledger::Departure;
 use crate::time::LocalTime;
 
-use super::MOST_WINDOW;
+use super::MAX_WINDOW;
 
 /// What was sent, until it is sent again.
 #[derive(Debug)]
@@ -29,18 +29,18 @@ struct KeptPacket {
 
 impl Repeats {
     /// Bytes for packets of usual lengths: a quarter of a second of a stereo stream.
-    const USUAL_BYTES: usize = 128 << 10;
+    const DEFAULT_BYTES: usize = 128 << 10;
 
     /// Bytes to keep packets of up to `datagram_bytes` in: of usual ones as many as a window has, of
     /// the longest two.
     pub fn room_for(datagram_bytes: usize) -> usize {
-        Self::USUAL_BYTES.max(2 * datagram_bytes)
+        Self::DEFAULT_BYTES.max(2 * datagram_bytes)
     }
 
-    /// Keeps packets in this memory ([`Repeats::room_for`]), up to [`MOST_WINDOW`] of them and the
+    /// Keeps packets in this memory ([`Repeats::room_for`]), up to [`MAX_WINDOW`] of them and the
     /// newest. Allocates; nothing later does.
     pub fn within(bytes: Box<[u8]>) -> Self {
-        Self { bytes, slots: vec![None; MOST_WINDOW + 1].into(), slot: 0, sent: 0 }
+        Self { bytes, slots: vec![None; MAX_WINDOW + 1].into(), slot: 0, sent: 0 }
     }
 
     /// A packet was sent that is not sent again.
@@ -91,10 +91,10 @@ mod tests {
     use super::*;
     use crate::time::MediaTime;
 
-    const MOST: usize = 60_000;
+    const MAX: usize = 60_000;
 
     fn repeats() -> Repeats {
-        Repeats::within(vec![0; Repeats::room_for(MOST)].into())
+        Repeats::within(vec![0; Repeats::room_for(MAX)].into())
     }
 
     fn instants(number: i64) -> Departure {
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn each_packet_is_had_once_more_so_many_later_whatever_its_length() {
         for (len, before, had_before) in
-            [(1000, 5, 5), (1, MOST_WINDOW, MOST_WINDOW), (12_000, 20, 9), (MOST, 20, 1)]
+            [(1000, 5, 5), (1, MAX_WINDOW, MAX_WINDOW), (12_000, 20, 9), (MAX, 20, 1)]
         {
             let mut repeats = repeats();
             for number in 0..200 {
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(again(&mut repeats, 3, 200, 1), None);
         repeats.pass();
         assert_eq!(again(&mut repeats, 5, 200, 1), None);
-        assert_eq!(again(&mut repeats, 6, 2 * Repeats::room_for(MOST), 1), None);
+        assert_eq!(again(&mut repeats, 6, 2 * Repeats::room_for(MAX), 1), None);
         assert_eq!(Repeats::within(Box::default()).again(0, LocalTime::ZERO), None);
     }
 }

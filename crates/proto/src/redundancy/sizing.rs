@@ -1,6 +1,6 @@
 //! How much redundancy a path's losses ask for.
 
-use super::MOST_WINDOW;
+use super::MAX_WINDOW;
 use super::layout::Layout;
 use crate::time::{LocalTime, Span};
 
@@ -66,12 +66,12 @@ fn left_by_copies(losses: Losses, layout: &Layout) -> f64 {
 fn left_by_code(losses: Losses, symbols: usize, window: usize) -> f64 {
     let (stays, comes) = losses.chain();
     // The chance of each number lacking, with the last packet lost or come.
-    let mut lost = [0.0; MOST_WINDOW + 2];
-    let mut came = [0.0; MOST_WINDOW + 2];
+    let mut lost = [0.0; MAX_WINDOW + 2];
+    let mut came = [0.0; MAX_WINDOW + 2];
     lost[1] = 1.0;
-    for _ in 0..window.min(MOST_WINDOW) {
-        let (mut next_lost, mut next_came) = ([0.0; MOST_WINDOW + 2], [0.0; MOST_WINDOW + 2]);
-        for lacking in 1..=MOST_WINDOW {
+    for _ in 0..window.min(MAX_WINDOW) {
+        let (mut next_lost, mut next_came) = ([0.0; MAX_WINDOW + 2], [0.0; MAX_WINDOW + 2]);
+        for lacking in 1..=MAX_WINDOW {
             let chance = (lost[lacking], came[lacking]);
             next_lost[lacking + 1] += chance.0 * stays + chance.1 * comes;
             if let Some(left) = lacking.checked_sub(symbols).filter(|left| *left > 0) {
@@ -128,7 +128,7 @@ impl Tally {
     /// A packet came in person, so many after the newest until then; `None` for the first of all.
     pub(crate) fn came(&mut self, ahead: Option<i64>) {
         match ahead.map_or(1, |ahead| ahead) {
-            ahead @ 1.. if ahead <= MOST_WINDOW as i64 + 1 => {
+            ahead @ 1.. if ahead <= MAX_WINDOW as i64 + 1 => {
                 self.expected += ahead.unsigned_abs();
                 self.missing += ahead.unsigned_abs() - 1;
                 self.runs += u64::from(ahead > 1);

@@ -9,7 +9,7 @@ use crate::wire::rtcp::Announcement;
 
 /// Maximum number of peers, against floods. The peer silent longest makes room, unanswering ones
 /// first.
-const MOST_PEERS: usize = 64;
+const MAX_PEERS: usize = 64;
 
 #[derive(Debug, Clone)]
 pub(super) struct Peer {
@@ -37,7 +37,7 @@ pub(super) fn remember(
 ) -> &mut Peer {
     let known = peers.iter().position(same);
     let index = known.unwrap_or_else(|| {
-        if peers.len() >= MOST_PEERS {
+        if peers.len() >= MAX_PEERS {
             let worth =
                 |peer: &Peer| (peer.proven && heard - peer.heard < Session::FORGOTTEN, peer.heard);
             let least = peers.iter().enumerate().min_by_key(|(_, peer)| worth(peer));
@@ -71,7 +71,7 @@ pub(super) struct Hurry {
 
 impl Hurry {
     /// Maximum immediate answers per interval: a flood gets at most 64 a second.
-    const MOST: u32 = 32;
+    const MAX: u32 = 32;
 
     pub(super) const fn new() -> Self {
         Self { since: LocalTime::ZERO, answers: 0 }
@@ -82,6 +82,6 @@ impl Hurry {
             *self = Self { since: now, answers: 0 };
         }
         self.answers += 1;
-        self.answers <= Self::MOST
+        self.answers <= Self::MAX
     }
 }

@@ -113,13 +113,13 @@ impl SendPolicy {
     /// Symbols that fit the rate of the path. Speech gains less from copies than from a higher bit rate (decision 70), so
     /// symbols must leave room for codings without copies of their own.
     pub(super) fn symbols_within_rate(&self, bounds: &Bounds) -> u8 {
-        let Some(adaptation) = &self.adaptation else { return bounds.most_asked };
+        let Some(adaptation) = &self.adaptation else { return bounds.max_asked };
         let rate = adaptation.control.aims_at();
         let fits = |symbols: &u8| {
             let steps = self.steps_carrying(adaptation, bounds, (*symbols).into());
-            steps.is_some_and(|steps| steps.least_without_copies() <= rate)
+            steps.is_some_and(|steps| steps.min_without_copies() <= rate)
         };
-        (1..=bounds.most_asked).take_while(fits).last().unwrap_or(0)
+        (1..=bounds.max_asked).take_while(fits).last().unwrap_or(0)
     }
 
     /// Adds the cost of redundancy to the rate control.

@@ -236,7 +236,7 @@ impl SendPolicy {
 
     fn check_size(&self, format: &StreamFormat) -> Result<(), SendRefused> {
         let overhead = self.config.form.pack().head_bytes(self.config.stamps, 0);
-        let (bytes, most) = (overhead + format.payload_bytes(), self.config.most_bytes);
+        let (bytes, most) = (overhead + format.payload_bytes(), self.config.max_bytes);
         if bytes <= most {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use crate::send_policy::{Ask, SendNote, TrustLevel};
 use crate::time::{LocalTime, Span};
 use crate::wire::rtcp::{Effective, LossReport, ReportBlock};
 
-const MOST: usize = 64;
+const MAX: usize = 64;
 
 /// State of one receiver.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +76,7 @@ pub(super) struct Receivers {
 
 impl Receivers {
     pub(super) fn new() -> Self {
-        Self { all: Vec::with_capacity(MOST), lost: 0 }
+        Self { all: Vec::with_capacity(MAX), lost: 0 }
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &KnownReceiver> {
@@ -200,7 +200,7 @@ impl Receivers {
             sends: false,
             duplicates: Duplicates::default(),
         };
-        if self.all.len() < MOST {
+        if self.all.len() < MAX {
             self.all.push(new);
             return Some(self.all.len() - 1);
         }

@@ -4,14 +4,14 @@
 //! the receiver answers ([`Session::probe`](crate::rtcp_session::Session::probe)). So no sound is lost by the search.
 
 use super::{SendContext, SendPolicy, SendPolicyConfig};
-use crate::stream::{StreamFormat, USUAL_PTIMES, packet_frames};
+use crate::stream::{DEFAULT_PTIMES, StreamFormat, packet_frames};
 use crate::time::{Frames, LocalTime, Span};
 
 /// Bytes of UDP payload that any path carries (BASE_PLPMTU, RFC 8899 §5.1.2).
 pub const BASE_BYTES: usize = 1200;
 /// An unanswered probe is sent again after this (PROBE_TIMER, RFC 8899 §5.1.1), so often in all (MAX_PROBES, §5.1.2).
 const PROBE_AGAIN: Span = Span::from_secs(1);
-const MOST_PROBES: u32 = 3;
+const MAX_PROBES: u32 = 3;
 /// After this, lengths that did not pass are probed again (PMTU_RAISE_TIMER, RFC 8899 §5.1.1).
 const RAISE_AFTER: Span = Span::from_secs(600);
 /// A receiver that reports no progress for so long, while so many packets were sent, receives none: most reports come every
@@ -84,7 +84,7 @@ impl PathSize {
         let probe = self.probe.filter(|probe| probe.bytes == bytes);
         let count = match probe {
             Some(probe) if now < probe.sent + PROBE_AGAIN => return None,
-            Some(Probe { count: MOST_PROBES.., .. }) => {
+            Some(Probe { count: MAX_PROBES.., .. }) => {
                 (self.fails, self.raise_at, self.probe) = (bytes, now + RAISE_AFTER, None);
                 return None;
             }
@@ -106,7 +106,7 @@ impl SendPolicyConfig {
     /// the bytes of its datagrams.
     fn lengths(&self, format: StreamFormat) -> impl Iterator<Item = (Frames, usize)> {
         let head = self.form.pack().head_bytes(self.stamps, 0) + TAG;
-        let usual = USUAL_PTIMES.into_iter().rev();
+        let usual = DEFAULT_PTIMES.into_iter().rev();
         let usual = usual.filter_map(move |ptime| packet_frames(format.rate, ptime).ok());
         let has = move |packet: &Frames| {
             let has = |coder: crate::codec::Codec| coder.check(format.shape(), *packet).is_ok();

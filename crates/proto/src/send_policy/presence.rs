@@ -7,7 +7,7 @@ tautline_dsp::named_enum! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Presence {
         /// It reports.
-        Here = "here",
+        Here = "connected",
         /// It stopped reporting without a goodbye.
         Lost = "lost",
         /// It said goodbye or is no longer a receiver of the stream.

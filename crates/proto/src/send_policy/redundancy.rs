@@ -5,13 +5,13 @@ use super::path_size::PathSize;
 use super::{NoRepair, SendCommand, SendContext, SendNote, SendPolicy, SendRefused};
 use crate::latency::{repair_latency, repair_time};
 use crate::redundancy::sizing::Losses;
-use crate::redundancy::{Bounds, Layout, MOST_SYMBOLS, MOST_WINDOW, Redundancy};
+use crate::redundancy::{Bounds, Layout, MAX_SYMBOLS, MAX_WINDOW, Redundancy};
 use crate::time::{LocalTime, Span};
 
 /// The time in which packets may be repaired where neither it nor the latency is given,
-pub const USUAL_BUDGET: Span = Span::from_millis(10);
+pub const DEFAULT_BUDGET: Span = Span::from_millis(10);
 /// but so many packets at least.
-const LEAST_WINDOW: i64 = 2;
+const MIN_WINDOW: i64 = 2;
 
 impl SendPolicy {
     /// Bounds of redundancy. The budget is the requested one, limited by the latency and by how far
@@ -23,22 +23,17 @@ impl SendPolicy {
         let budget = match config.repair_budget {
             // An automatic latency includes repairs, so a low one is no limit.
             _ if self.is_as_needed() => {
-                let least = config.format.ptime().times(LEAST_WINDOW);
-                config.repair_budget.unwrap_or(USUAL_BUDGET.max(least))
+                let least = config.format.ptime().times(MIN_WINDOW);
+                config.repair_budget.unwrap_or(DEFAULT_BUDGET.max(least))
             }
             Some(asked) => asked.min(leaves),
             None => leaves,
         };
-        let most_asked = config.limits.symbols(self.goes_to_group());
+        let max_asked = config.limits.symbols(self.goes_to_group());
         // Longer datagrams may not pass: their loss would ask for even more repair data.
-        let most_bytes = self.path_size.as_ref().map_or(usize::MAX, PathSize::payload_bytes);
-        let most_bytes = most_bytes.min(bounds.most_bytes);
-        Bounds {
-            budget: budget.min(self.reach()).max(Span::ZERO),
-            most_asked,
-            most_bytes,
-            ..bounds
-        }
+        let max_bytes = self.path_size.as_ref().map_or(usize::MAX, PathSize::payload_bytes);
+        let max_bytes = max_bytes.min(bounds.max_bytes);
+        Bounds { budget: budget.min(self.reach()).max(Span::ZERO), max_asked, max_bytes, ..bounds }
     }
 
     /// Requested redundancy.
@@ -58,7 +53,7 @@ impl SendPolicy {
 
     /// Maximum budget usable with this packet time.
     fn reach(&self) -> Span {
-        self.config.format.ptime().times(MOST_WINDOW as i64)
+        self.config.format.ptime().times(MAX_WINDOW as i64)
     }
 
     /// Emits a note if the repair time is shorter than requested or zero.
@@ -100,7 +95,7 @@ impl SendPolicy {
         let mut regulator = self.config.redundancy;
         let mut bounds = self.bounds();
         if regulator.asked() == Redundancy::Auto && !losses.is_none() {
-            bounds.most_asked = self.symbols_within_rate(&bounds);
+            bounds.max_asked = self.symbols_within_rate(&bounds);
         }
         regulator.keep_to(bounds);
         let layout = regulator.poll(context.now, &self.config.format, losses);
@@ -127,10 +122,10 @@ impl SendPolicy {
         let (format, bounds) = (self.config.format, self.bounds());
         let carried = self.layout().reaches().len();
         let reported = self.receivers.asks().any(|ask| ask.losses(now).is_some());
-        if self.limited || !reported || carried < bounds.most_asked.into() {
+        if self.limited || !reported || carried < bounds.max_asked.into() {
             return;
         }
-        let unbounded = Bounds { most_asked: MOST_SYMBOLS as u8, ..bounds };
+        let unbounded = Bounds { max_asked: MAX_SYMBOLS as u8, ..bounds };
         let asked = self.redundancy();
         let symbols = |bounds| asked.layout(&format, bounds, losses).reaches().len();
         let (wanted, got) = (symbols(&unbounded), symbols(&bounds));

@@ -20,7 +20,7 @@ pub struct Regulator {
 
 impl Regulator {
     /// Time before reducing redundancy: losses cluster.
-    const PATIENCE: Span = Span::from_secs(10);
+    const TIMEOUT: Span = Span::from_secs(10);
 
     /// No redundancy.
     pub const OFF: Self = Self::new(
@@ -29,8 +29,8 @@ impl Regulator {
             wire: rtp::PACK,
             budget: Span::ZERO,
             stamps: true,
-            most_bytes: ETHERNET,
-            most_asked: Limits::SYMBOLS,
+            max_bytes: ETHERNET,
+            max_asked: Limits::SYMBOLS,
         },
     );
 
@@ -84,7 +84,7 @@ impl Regulator {
             }
             let less = wanted.reaches().len() <= layout.reaches().len();
             let since = *self.less_since.get_or_insert(now);
-            if less && now - since < Self::PATIENCE {
+            if less && now - since < Self::TIMEOUT {
                 return None;
             }
         }

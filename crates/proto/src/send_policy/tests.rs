@@ -16,7 +16,7 @@ fn sender(millis: i64, latency: LatencyRule) -> SendPolicy {
     SendPolicy::new(SendPolicyConfig {
         latency,
         destinations: vec![Host::UNKNOWN],
-        most_bytes: 9_000,
+        max_bytes: 9_000,
         ..SendPolicyConfig::new(format, identity, Span::from_millis(millis), device)
     })
 }
@@ -55,11 +55,11 @@ fn automatic_latency_has_its_ceiling_whatever_receivers_ask_for_and_packets_take
 #[test]
 fn redundancy_fits_the_datagrams_that_pass() {
     let mut policy = sender(13, LatencyRule::AUTO);
-    let unprobed = policy.bounds().most_bytes;
+    let unprobed = policy.bounds().max_bytes;
     assert!(unprobed > 1_200, "{unprobed}");
     policy.path_size = Some(PathSize::default());
     // Without SRTP's tag.
-    assert_eq!(policy.bounds().most_bytes, 1_184);
+    assert_eq!(policy.bounds().max_bytes, 1_184);
 }
 
 /// Report of receiver `ssrc` on our stream.

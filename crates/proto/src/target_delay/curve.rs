@@ -31,7 +31,7 @@ pub struct Advice {
 
 impl Advice {
     /// Maximum points with whole milliseconds: from 3 ms they reach beyond 150 ms.
-    const MOST_STEPS: usize = 64;
+    const MAX_STEPS: usize = 64;
 
     /// Creates an empty state for a device that needs up to `takes` from a packet's arrival until
     /// its first frame is at the DAC. `least` is the minimum latency. Only this allocates.
@@ -87,7 +87,7 @@ impl Advice {
 
     /// Late packets by rising latency: each whole millisecond, and more finely around the knee.
     pub fn curve(&self) -> Vec<CurvePoint> {
-        let mut points = self.steps(Self::MOST_STEPS);
+        let mut points = self.steps(Self::MAX_STEPS);
         points.extend(self.knee());
         points.sort_unstable_by_key(|point| point.latency);
         points.dedup();

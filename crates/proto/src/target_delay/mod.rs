@@ -102,7 +102,7 @@ impl Depth {
     /// Packets that suffice as a measurement.
     const ENOUGH: u64 = 100;
     /// Time after which fewer packets suffice, at least `FEW`.
-    const PATIENCE: Span = Span::from_millis(250);
+    const TIMEOUT: Span = Span::from_millis(250);
     const FEW: u64 = 8;
     /// Packets in the tail for which the long memory is reliable, to a third.
     const KNOWN: u64 = 10;
@@ -173,7 +173,7 @@ impl Depth {
     /// Sets a limit for the link offset, beyond which packets are late; `None` for the capacity. If
     /// the path takes longer, the limit is the fastest packet's need in the last ten seconds plus a
     /// fifth of `most`, since otherwise all packets are late.
-    pub(crate) fn set_most(&mut self, most: Option<Span>) {
+    pub(crate) fn set_max(&mut self, most: Option<Span>) {
         self.most = most;
         self.offset = self.offset.min(self.longest());
     }
@@ -261,7 +261,7 @@ impl Depth {
 
     fn learn(&mut self, wanted: Span) {
         let count = self.recent.all().count();
-        let waited = self.passed - self.began >= Self::PATIENCE;
+        let waited = self.passed - self.began >= Self::TIMEOUT;
         if count < Self::ENOUGH && !(waited && count >= Self::FEW) {
             return;
         }

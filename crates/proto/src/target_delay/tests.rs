@@ -282,10 +282,10 @@ fn it_goes_no_further_than_it_may_and_comes_down_at_once_where_it_may_less() {
     let mut depth = depth();
     pass(&mut depth, (0, 30), false, held);
     assert!(depth.offset() > Span::from_millis(120), "{:?}", depth.offset());
-    depth.set_most(Some(most));
+    depth.set_max(Some(most));
     assert_eq!(depth.offset(), most);
     assert!(pass(&mut depth, (30, 60), false, held).iter().all(|(_, offset)| *offset <= most));
-    depth.set_most(None);
+    depth.set_max(None);
     pass(&mut depth, (60, 61), false, held);
     assert!(depth.offset() > Span::from_millis(120), "{:?}", depth.offset());
 }
@@ -294,7 +294,7 @@ fn it_goes_no_further_than_it_may_and_comes_down_at_once_where_it_may_less() {
 fn where_the_way_itself_takes_longer_than_it_may_it_is_a_fifth_more_than_the_fastest_need() {
     let most = Span::from_millis(50);
     let mut depth = depth();
-    depth.set_most(Some(most));
+    depth.set_max(Some(most));
     let slow = |milli: i64| wire(milli) + Span::from_millis(80 + 40 * (milli % 500 / 499));
     pass(&mut depth, (0, 30), false, slow);
     let needed = micros(81_200) + TAKES + Span::from_millis(10);
@@ -302,7 +302,7 @@ fn where_the_way_itself_takes_longer_than_it_may_it_is_a_fifth_more_than_the_fas
     assert!(depth.offset() <= needed + micros(200), "{:?}", depth.offset());
     // Before any measurement: the need of packets and device.
     let mut depth = self::depth();
-    depth.set_most(Some(micros(1)));
+    depth.set_max(Some(micros(1)));
     depth.start_at(Span::from_millis(50));
     assert_eq!(depth.offset(), enough_latency(Span::from_millis(3)));
 }
@@ -316,7 +316,7 @@ proptest::proptest! {
         let most = Span::from_millis(250);
         let allows = most - most.divided(5) - TAKES - Span::from_millis(5);
         let mut depth = depth();
-        depth.set_most(Some(most));
+        depth.set_max(Some(most));
         let (mut milli, mut allowed) = (0, -10_000);
         for (way, jitter, seconds) in ways {
             let until = milli + seconds * 1000;

@@ -6,7 +6,7 @@ use core::fmt;
 pub const LENGTH_BYTES: usize = 2;
 
 /// Maximum datagram length.
-pub const MOST_FRAMED: usize = u16::MAX as usize;
+pub const MAX_FRAMED: usize = u16::MAX as usize;
 
 /// Length field of a datagram; `None` if it is empty or too long.
 pub fn length(datagram: &[u8]) -> Option<[u8; LENGTH_BYTES]> {
@@ -45,7 +45,7 @@ impl FrameReader {
     /// Creates a reader for datagrams of at most `most` bytes, with a buffer of `room` bytes per
     /// read.
     pub fn new(most: usize, room: usize) -> Self {
-        let most = most.min(MOST_FRAMED);
+        let most = most.min(MAX_FRAMED);
         let room = room.max(LENGTH_BYTES + most);
         Self { bytes: vec![0; room].into_boxed_slice(), from: 0, until: 0, most }
     }

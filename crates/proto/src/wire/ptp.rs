@@ -25,7 +25,7 @@ use crate::time::Span;
 
 pub(crate) const QUESTION_BYTES: usize = 54;
 /// Maximum response length read: the daemon stays within an Ethernet frame.
-pub const MOST_BYTES: usize = 1500;
+pub const MAX_BYTES: usize = 1500;
 
 const MANAGEMENT: u8 = 0xD;
 const VERSION: u8 = 2;
@@ -271,7 +271,7 @@ fn told(asked: Asked, body: &mut PtpReader<'_>) -> Option<PtpData> {
 
 impl PtpAnswer {
     /// Writes the response like a daemon and returns its length. For tests.
-    pub fn write(&self, room: &mut [u8; MOST_BYTES]) -> usize {
+    pub fn write(&self, room: &mut [u8; MAX_BYTES]) -> usize {
         let (asked, bytes) = match self.told {
             PtpData::Current { .. } => (Asked::Current, 18),
             PtpData::Port { .. } => (Asked::Port, 26),

@@ -33,7 +33,7 @@ const DELAYS_BLOCK: u8 = 5;
 /// Item type: canonical name (RFC 3550 §6.5.1).
 const CNAME_ITEM: u8 = 1;
 /// Maximum report blocks per packet: the count has five bits (RFC 3550 §6.4.1).
-const MOST_BLOCKS: usize = 31;
+const MAX_BLOCKS: usize = 31;
 
 /// Sender information (RFC 3550 §6.4.1): one instant on two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

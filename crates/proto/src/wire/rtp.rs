@@ -91,4 +91,4 @@ const TWO_BYTE_FORM: u16 = 0x1000;
 const FORM_BITS: u16 = 0xFFF0;
 /// Bytes before each element: identifier and length.
 const ELEMENT_HEAD: usize = 2;
-const MOST_ELEMENT: usize = 255;
+const MAX_ELEMENT: usize = 255;

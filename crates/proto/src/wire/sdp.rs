@@ -20,11 +20,11 @@ use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate, UnitError};
 
 /// Maximum size in bytes; real descriptions have a few hundred.
-pub const MOST_BYTES: usize = 1 << 20;
+pub const MAX_BYTES: usize = 1 << 20;
 /// Maximum number of lines.
-pub const MOST_LINES: usize = 4096;
+pub const MAX_LINES: usize = 4096;
 /// Maximum number of media sections.
-pub const MOST_MEDIA: usize = 64;
+pub const MAX_MEDIA: usize = 64;
 
 /// Attribute for the link offset in decimal milliseconds; specific to tautline.
 const LINK_OFFSET: &str = "x-link-offset";
@@ -143,13 +143,13 @@ impl core::fmt::Display for DescriptionError {
 /// Fault in a description.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SdpFault {
-    /// More than [`MOST_BYTES`].
+    /// More than [`MAX_BYTES`].
     #[error("{0} bytes are no session description; is this another file?")]
     Bytes(usize),
-    /// More than [`MOST_LINES`].
+    /// More than [`MAX_LINES`].
     #[error("{0} lines are no session description; is this another file?")]
     Lines(usize),
-    /// More than [`MOST_MEDIA`].
+    /// More than [`MAX_MEDIA`].
     #[error("{0} streams in one description are too many; keep the one to receive")]
     Media(usize),
     /// Not SDP.

@@ -612,7 +612,7 @@ fn coding_that_was_told_to_follow_the_network_does_so_in_the_next_call() {
     let agreed = CallMessage::Accepted { call: CallId([1; 16]), terms, udp_port: 7_000 };
     caller.said(agreed.clone(), now);
     let codings = vec![SampleFormat::L24.into(), Coding::OPUS];
-    let adapts = Some(CallAdaptation { codings, most_bitrate: None });
+    let adapts = Some(CallAdaptation { codings, max_bitrate: None });
     let CallMessage::Accepted { terms, .. } = agreed else { unreachable!() };
     caller.said(CallMessage::Changed(CallTerms { adapts: adapts.clone(), ..terms }), now);
     // The other end is started again, and knows nothing of it.

@@ -9,7 +9,7 @@ use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, ConnectionId};
 use tautline_proto::call::caller::{CallerEnd, CallerStep, NotAsked};
 use tautline_proto::call::message::{
-    ADAPTS_VERSION, CALL_VERSION, CallMessage, CallReason, MOST_VERSION, REDUNDANCY_VERSION,
+    ADAPTS_VERSION, CALL_VERSION, CallMessage, CallReason, MAX_VERSION, REDUNDANCY_VERSION,
 };
 use tautline_proto::call::terms::{
     CallAdaptation, CallLatency, CallOffer, CallPath, CallTerms, StreamTerms,
@@ -114,7 +114,7 @@ fn a_call_that_is_made_anew_goes_by_what_was_asked_for_last() {
 #[test]
 fn an_older_end_is_told_nothing_of_how_sound_follows_the_network() {
     let adapts =
-        Some(CallAdaptation { codings: vec![SampleFormat::L24.into()], most_bitrate: None });
+        Some(CallAdaptation { codings: vec![SampleFormat::L24.into()], max_bitrate: None });
     for version in 2..=CALL_VERSION {
         let known = adapts.clone().filter(|_| version >= ADAPTS_VERSION);
         let offer = CallOffer { adapts: adapts.clone(), ..offer(None) };
@@ -161,7 +161,7 @@ fn an_older_end_is_told_nothing_of_redundancy_by_either_side() {
 #[test]
 fn an_older_end_is_told_nothing_of_how_far_a_latency_goes() {
     let far = CallLatency::Auto { most: Span::from_millis(80) };
-    for version in 2..MOST_VERSION {
+    for version in 2..MAX_VERSION {
         let mut caller = CallerEnd::new(offer(Some(far)), NOW);
         assert_eq!(dialled(&mut caller, version, NOW).latency, None, "version {version}");
         let (mut caller, terms) = calling(version);

@@ -102,7 +102,7 @@ fn the_rate_is_known_to_a_ppm_within_two_seconds_whatever_the_shape_of_packets()
             talker.speak(2 + (2e9 / talker.interval()) as i64 / times);
             talker.is_followed(1.0);
             let counters = talker.follower.standing(talker.now()).counters;
-            assert_eq!((counters.jumps, counters.doubted, counters.lost), (0, 0, 0));
+            assert_eq!((counters.jumps, counters.on_probation, counters.lost), (0, 0, 0));
         }
     }
 }
@@ -127,7 +127,7 @@ fn packets_that_are_lost_come_late_or_twice_are_counted_and_move_nothing() {
     }
     let counters = talker.follower.standing(talker.now()).counters;
     assert_eq!((counters.reordered, counters.duplicates), (100, 200));
-    assert_eq!((counters.lost, counters.jumps, counters.doubted), (expected, 0, 0));
+    assert_eq!((counters.lost, counters.jumps, counters.on_probation), (expected, 0, 0));
     talker.is_followed(1.0);
 }
 
@@ -142,7 +142,7 @@ fn a_clock_that_jumps_or_begins_anew_keeps_its_rate() {
             talker.is_followed(1.0);
         }
         let counters = talker.follower.standing(talker.now()).counters;
-        assert_eq!((counters.jumps, counters.doubted), (1, 1), "{step}");
+        assert_eq!((counters.jumps, counters.on_probation), (1, 1), "{step}");
     }
     let mut talker = Talker::usual(-33.0);
     talker.speak(2000);
@@ -150,7 +150,7 @@ fn a_clock_that_jumps_or_begins_anew_keeps_its_rate() {
     talker.speak(500);
     talker.is_followed(1.0);
     let counters = talker.follower.standing(talker.now()).counters;
-    assert_eq!((counters.restarts, counters.jumps, counters.doubted), (1, 0, 0));
+    assert_eq!((counters.media_clock_restarts, counters.jumps, counters.on_probation), (1, 0, 0));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn one_packet_whose_times_lie_moves_nothing() {
         talker.speak(100);
         talker.is_followed(1.0);
     }
-    assert_eq!(talker.follower.standing(talker.now()).counters.doubted, 4);
+    assert_eq!(talker.follower.standing(talker.now()).counters.on_probation, 4);
     assert_eq!(talker.follower.standing(talker.now()).counters.jumps, 0);
 }
 
@@ -211,7 +211,7 @@ fn times_that_are_said_to_be_uncertain_are_not_relied_upon() {
     talker.speak(1000);
     let standing = talker.follower.standing(talker.now());
     let held = CrfState::Held { since: certain, comes: true };
-    assert_eq!((standing.counters.uncertain, standing.state), (1000, held));
+    assert_eq!((standing.counters.uncertain_clock, standing.state), (1000, held));
     assert!((standing.told.unwrap().rate.as_f64() - 9.0).abs() < 0.5);
     (talker.head.uncertain, talker.ppm) = (false, 9.0);
     talker.speak(1000);

@@ -94,8 +94,8 @@ fn a_clock_that_was_stepped_is_believed_at_the_third_report_or_the_fifth_and_cou
             let exchange = if stepped { moved(exchange, by) } else { exchange };
             last = estimator.observe(exchange).or(last);
             // A step that a drift of 500 ppm could explain takes two more.
-            let patience = if by.abs() > WAY.times(10) { 3 } else { 5 };
-            if number == 30 + patience {
+            let timeout = if by.abs() > WAY.times(10) { 3 } else { 5 };
+            if number == 30 + timeout {
                 let error = last.expect("known").wall(answered) - wall(answered) - by;
                 assert!(error.abs() < Span::from_micros(10), "{micros} us: {error}");
             }

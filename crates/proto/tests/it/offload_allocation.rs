@@ -48,7 +48,7 @@ fn an_offloaded_run_with_losses_allocates_nothing() {
             outputs: 2,
             rate: 48_000,
             delay: 4 * FRAMES,
-            most_frames: FRAMES,
+            max_frames: FRAMES,
             stand_in,
         });
         let (samples, mut channel, mut room) =

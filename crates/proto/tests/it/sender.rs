@@ -9,7 +9,7 @@ use tautline_proto::packetizer::{
     BlockTimes, Identity, Packetizer, PacketizerConfig, PacketizerState,
 };
 use tautline_proto::redundancy::{ETHERNET, Layout};
-use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing, StreamFormat};
+use tautline_proto::stream::{MAX_DATAGRAM_BYTES, Outgoing, StreamFormat};
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 use tautline_proto::units::{Channels, Rate};
 
@@ -232,7 +232,7 @@ fn the_room_is_that_of_the_longest_datagram_that_can_be_asked_for() {
     assert_eq!(short.datagram_bytes(), 40 + 960 * 4);
     let channels = Channels::new(64).expect("there are 64");
     let wide = StreamFormat { channels, ..mono(48, SampleFormat::L16) };
-    assert_eq!(Packetizer::new(config(wide, Layout::NONE)).datagram_bytes(), MOST_DATAGRAM_BYTES);
+    assert_eq!(Packetizer::new(config(wide, Layout::NONE)).datagram_bytes(), MAX_DATAGRAM_BYTES);
     // At 8 kHz packets stay within an Ethernet frame, even with redundancy.
     let slow =
         StreamFormat { rate: Rate::new(8000).expect("supported"), ..mono(8, SampleFormat::L16) };
@@ -246,7 +246,7 @@ fn what_does_not_fit_the_room_is_refused() {
     let channels = Channels::new(64).expect("there are 64");
     let wide = StreamFormat { channels, ..format(48, SampleFormat::L16) };
     let mut sender = Packetizer::new(config(wide, Layout::NONE));
-    let most = (MOST_DATAGRAM_BYTES - 40) / (64 * 2);
+    let most = (MAX_DATAGRAM_BYTES - 40) / (64 * 2);
     assert!(!sender.set_packet(Frames::ZERO));
     assert!(!sender.set_packet(Frames::from_len(most + 1)));
     assert_eq!(sender.format().packet, Frames::new(48));

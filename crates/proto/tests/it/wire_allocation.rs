@@ -124,7 +124,7 @@ fn aaf_allocates_nothing() {
         });
         assert!(heard > 7000, "{form:?}: {heard} packets were heard");
         let counters = receiver.counters();
-        let counted = (counters.restarts, counters.resyncs, counters.doubted);
+        let counted = (counters.media_clock_restarts, counters.resyncs, counters.on_probation);
         assert_eq!(counted, (2, 3, 1), "{form:?}: {counters:?}");
         assert_eq!(count, 0, "{form:?}");
     }
@@ -145,7 +145,7 @@ const REFUSED: [Refusal; 13] = [
         pdu.len()
     }),
     ("subtype", |pdu| but(pdu, 0, 4)),
-    ("unnamed", |pdu| but(pdu, 1, 0x01)),
+    ("unidentified", |pdu| but(pdu, 1, 0x01)),
     ("untimed", |pdu| but(pdu, 1, 0x80)),
     ("other-stream", |pdu| but(pdu, 11, 8)),
     ("sound-beyond-end", |pdu| but(pdu, 21, 19)),
@@ -254,8 +254,16 @@ fn crf_allocates_nothing() {
     });
     let standing = follower.standing(at(2000));
     assert_eq!(standing.invalid, [packets.len() as u64; CrfInvalid::COUNT]);
-    let CrfCounters { received, lost, reordered, duplicates, uncertain, doubted, jumps, restarts } =
-        standing.counters;
+    let CrfCounters {
+        received,
+        lost,
+        reordered,
+        duplicates,
+        uncertain_clock: uncertain,
+        on_probation: doubted,
+        jumps,
+        media_clock_restarts: restarts,
+    } = standing.counters;
     assert_eq!(received, packets.len() as u64);
     let happened = [lost, reordered, duplicates, uncertain, doubted, jumps, restarts];
     assert!(!happened.contains(&0), "{:?}", standing.counters);

@@ -341,13 +341,13 @@ fn each_fault_names_its_line_and_the_mend() {
 
 #[test]
 fn what_is_too_large_is_refused_unread() {
-    let large = vec![b'a'; MOST_BYTES + 1];
+    let large = vec![b'a'; MAX_BYTES + 1];
     let error = Description::read(&large).unwrap_err();
-    assert_eq!(error.fault, SdpFault::Bytes(MOST_BYTES + 1));
-    assert!(refused(&"\n".repeat(MOST_LINES)).to_string().starts_with("4097 lines"));
-    let many = minimal(&"m=audio 5004 RTP/AVP 10\n".repeat(MOST_MEDIA + 1));
+    assert_eq!(error.fault, SdpFault::Bytes(MAX_BYTES + 1));
+    assert!(refused(&"\n".repeat(MAX_LINES)).to_string().starts_with("4097 lines"));
+    let many = minimal(&"m=audio 5004 RTP/AVP 10\n".repeat(MAX_MEDIA + 1));
     assert_eq!(refused(&many).fault, SdpFault::Media(65));
-    let just = minimal(&"m=audio 5004 RTP/AVP 10\n".repeat(MOST_MEDIA));
+    let just = minimal(&"m=audio 5004 RTP/AVP 10\n".repeat(MAX_MEDIA));
     assert_eq!(read(&just).rtp_port, 5004);
 }
 

@@ -16,12 +16,12 @@ fn a_ledger_is_read_by_its_head_and_a_torn_line_is_left_out() {
     let sent = packets::<SentPacket>(SENT);
     assert_eq!(sent.len(), 2);
     assert_eq!(sent[1].timestamp, 32);
-    let heard = packets::<HeardPacket>(HEARD);
+    let heard = packets::<ReceivedPacket>(HEARD);
     assert_eq!(heard[0].measured, Some(5000));
     assert_eq!(heard[1].sender, [None, None, None, Some(3200), Some(3200)]);
     assert!(heard[1].late && !heard[0].late);
-    assert_eq!(packets::<HeardPacket>("nonsense\n1\n"), []);
-    assert_eq!(packets::<HeardPacket>(""), []);
+    assert_eq!(packets::<ReceivedPacket>("nonsense\n1\n"), []);
+    assert_eq!(packets::<ReceivedPacket>(""), []);
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_sender_knows_the_first_stages_and_what_is_unknown_has_no_length() {
     let sent = packets::<SentPacket>(SENT)[0];
     let all: Vec<_> = lengths(&sent.instants()).collect();
     assert_eq!(all, [("capture", 1000), ("pack", 100), ("send", 100)]);
-    let heard = packets::<HeardPacket>(HEARD)[1];
+    let heard = packets::<ReceivedPacket>(HEARD)[1];
     let all: Vec<_> = lengths(&heard.instants()).collect();
     assert_eq!(all, [("wire", 100), ("wakeup", 100)]);
     assert_eq!(longest(all.into_iter()).unwrap(), "wire 100ns, wakeup 100ns");
@@ -54,7 +54,7 @@ fn a_sender_knows_the_first_stages_and_what_is_unknown_has_no_length() {
 fn the_way_of_a_packet_that_is_launched_begins_with_its_launch() {
     let launched = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,launched\n\
         0,1000,2000,2100,2200,2900,2700\n";
-    let heard = packets::<HeardPacket>(launched)[0];
+    let heard = packets::<ReceivedPacket>(launched)[0];
     let all: Vec<_> = lengths(&heard.instants()).collect();
     assert_eq!(
         all,

@@ -25,7 +25,7 @@ pub(super) struct LatencyAdvice {
 impl LatencyAdvice {
     /// Returns `None` for too few packets or an unknown latency.
     pub(super) fn of(latency: &LatencyReport, packets: u64, repairs: &Repairs) -> Option<Self> {
-        let (advised, target) = (latency.advised_ns?, latency.loss_target?);
+        let (advised, target) = (latency.recommended_ns?, latency.loss_target?);
         let kept_ns = latency.configured_ns.filter(|_| packets >= WORTH_TELLING)?;
         // The curve excludes repaired packets.
         let bare = latency.curve.iter().find(|point| point.late_share <= target);
@@ -71,7 +71,7 @@ impl<'a> GapMends<'a> {
         let latency = &stream.latency;
         let advice = LatencyAdvice::of(latency, stream.counters.received, repairs);
         // With unknown latency there is no advice.
-        let presented = latency.presented.is_some() && latency.advised_ns.is_none();
+        let presented = latency.presented.is_some() && latency.recommended_ns.is_none();
         Self { repairs, advice, presented }
     }
 
@@ -274,9 +274,9 @@ mod tests {
         let mut latency = LatencyReport {
             configured_ns: Some(8_200_000),
             loss_target: Some(0.0001),
-            advised_ns: Some(1_118_000_000),
+            recommended_ns: Some(1_118_000_000),
             curve: curve_of(&[(9, 0.01), (22, 0.0002), (1118, 0.0)]),
-            ..LatencyReport::unmeasured("due")
+            ..LatencyReport::unmeasured()
         };
         change(&mut latency);
         let late = GapReport {
@@ -299,7 +299,7 @@ mod tests {
         let short = shown(|_| (), &none);
         snapshot!(short);
         assert!(!short.contains("21.93ms"), "{short}");
-        let enough = shown(|latency| latency.advised_ns = Some(3_400_000), &none);
+        let enough = shown(|latency| latency.recommended_ns = Some(3_400_000), &none);
         snapshot!(enough);
         assert!(!enough.contains("--latency"), "{enough}");
         let followed = shown(|latency| latency.auto = Some(auto()), &none);
@@ -312,7 +312,7 @@ mod tests {
             presented.ends_with("network late: a longer --max-transit-time of the talker helps\n")
         );
         let repairs = Repairs::short(20_000_000, 8_200_000);
-        let repaired = shown(|latency| latency.advised_ns = Some(12_000_000), &repairs);
+        let repaired = shown(|latency| latency.recommended_ns = Some(12_000_000), &repairs);
         snapshot!(repaired);
         assert_eq!(repaired.matches("--latency").count(), 1, "{repaired}");
     }
@@ -322,11 +322,11 @@ mod tests {
             before_ns: None,
             first_ns: None,
             last_ns: 8_200_000,
-            least_ns: 0,
-            greatest_ns: 0,
+            min_ns: 0,
+            max_ns: 0,
             changes: 0,
-            rises: 0,
-            falls: 0,
+            increases: 0,
+            decreases: 0,
             largest_step_ns: 0,
         }
     }

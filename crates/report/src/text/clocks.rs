@@ -33,7 +33,7 @@ pub(super) fn of_sender(out: &mut String, stream: &StreamReport) -> fmt::Result 
 
 pub(super) fn followed(out: &mut String, report: &Report) -> fmt::Result {
     let Some(clock) = &report.clock else { return Ok(()) };
-    tell_followed(out, clock, report.began_ns.saturating_add(report.duration_ns))
+    tell_followed(out, clock, report.started_ns.saturating_add(report.duration_ns))
 }
 
 fn tell_followed(out: &mut String, clock: &FollowedClockReport, ended: i64) -> fmt::Result {
@@ -51,7 +51,7 @@ fn tell_followed(out: &mut String, clock: &FollowedClockReport, ended: i64) -> f
     }
     write!(out, "; {} packets, {} lost", clock.counters.received, clock.counters.lost)?;
     others(out, clock.counters.each())?;
-    if let Some(since) = clock.held_since_ns {
+    if let Some(since) = clock.holdover_since_ns {
         let seconds = ended.saturating_sub(since).max(0) as f64 / 1e9;
         write!(out, "; silent for {seconds:.1} s, and held")?;
     }
@@ -62,7 +62,7 @@ fn tell_followed(out: &mut String, clock: &FollowedClockReport, ended: i64) -> f
 
 pub(super) fn tai(out: &mut String, report: &Report) -> fmt::Result {
     let Some(tai) = &report.host.tai else { return Ok(()) };
-    let ended = report.began_ns.saturating_add(report.duration_ns);
+    let ended = report.started_ns.saturating_add(report.duration_ns);
     tell_tai(out, tai, ended)
 }
 
@@ -74,7 +74,7 @@ fn tell_tai(out: &mut String, tai: &TaiReport, ended: i64) -> fmt::Result {
             let seconds =
                 ended.saturating_sub(tai.since_ns.unwrap_or(ended)).max(0) / 1_000_000_000;
             write!(out, "{state} for {seconds} s")?;
-            match tai.by.as_deref() {
+            match tai.reference.as_deref() {
                 Some("ptp") => write!(out, " (PTP)")?,
                 _ => write!(out, " (the system clock)")?,
             }
@@ -113,7 +113,7 @@ mod tests {
             stream: None,
             rate_ppm: None,
             uncertainty_ppm: None,
-            held_since_ns: None,
+            holdover_since_ns: None,
             counters: CrfCounters::default(),
             socket_drops: 0,
             invalid: Vec::new(),
@@ -128,12 +128,12 @@ mod tests {
             stream: Some("02:22:33:44:55:66:0007".to_owned()),
             rate_ppm: Some(-12.345),
             uncertainty_ppm: Some(0.204),
-            held_since_ns: Some(2_000_000_000),
+            holdover_since_ns: Some(2_000_000_000),
             counters: CrfCounters {
                 received: 500,
                 lost: 3,
                 jumps: 1,
-                restarts: 2,
+                media_clock_restarts: 2,
                 ..never.counters
             },
             invalid: vec![InvalidCount { reason: "version".into(), count: 2 }],
@@ -152,7 +152,7 @@ mod tests {
     fn what_keeps_tai_is_told_with_how_sure_that_is() {
         let free = TaiReport {
             state: "free".into(),
-            by: None,
+            reference: None,
             since_ns: None,
             uncertainty_ns: None,
             uncertain: true,
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(told_tai(&free), said);
         let locked = TaiReport {
             state: "locked".into(),
-            by: Some("ptp".into()),
+            reference: Some("ptp".into()),
             since_ns: Some(2_000_000_000),
             uncertainty_ns: Some(3_000),
             uncertain: false,

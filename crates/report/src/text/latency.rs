@@ -11,7 +11,7 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
         Some(configured) => write!(out, "latency: configured {}, ", Nanos(configured))?,
         None => write!(out, "latency: nobody tells it, as packets say their presentation alone; ")?,
     }
-    match (latency.measured.p50_ns, latency.by.as_deref()) {
+    match (latency.measured.p50_ns, latency.method.as_deref()) {
         (Some(median), Some(by)) => measured(out, latency, median, by)?,
         _ if role == "send" && stream.address.starts_with("avtp://") => {
             write!(out, "avtp:// has no way back: see the report of taut recv there")?;
@@ -25,7 +25,7 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
             if latency.presented.is_some() && latency.configured_ns.is_some() {
                 write!(out, ", as packets say their presentation alone")?;
             }
-            others(out, &latency.not_found, ": ")?;
+            others(out, &latency.not_measured, ": ")?;
         }
     }
     writeln!(out)?;
@@ -35,7 +35,7 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
 
 /// Writes how packets arrived and played against the presentation times that they carry.
 fn presented(out: &mut String, latency: &LatencyReport) -> fmt::Result {
-    let Some(PresentedReport { lead, off }) = &latency.presented else { return Ok(()) };
+    let Some(PresentedReport { lead, error: off }) = &latency.presented else { return Ok(()) };
     if let (Some(lead), Some(least), Some(off), Some(most)) =
         (lead.p50_ns, lead.min_ns, off.p50_ns, off.max_ns)
     {
@@ -56,8 +56,10 @@ const BESIDE: i64 = 250_000;
 /// Writes how late sound was played although no packet was late. A file waits for its program; a
 /// card does not.
 fn overdue(out: &mut String, latency: &LatencyReport) -> fmt::Result {
-    let most = latency.books_error.max_ns.filter(|most| *most > BESIDE);
-    let Some(most) = most.filter(|_| latency.by.as_deref() == Some("sound")) else { return Ok(()) };
+    let most = latency.trace_error.max_ns.filter(|most| *most > BESIDE);
+    let Some(most) = most.filter(|_| latency.method.as_deref() == Some("sound")) else {
+        return Ok(());
+    };
     writeln!(
         out,
         "  played up to {} after it was due: a file waits for its program and for its disk, where a sound \
@@ -82,10 +84,10 @@ fn measured(out: &mut String, latency: &LatencyReport, median: i64, by: &str) ->
             write!(out, "{name} {}, ", Nanos(value))?;
         }
     }
-    let every = latency.not_found == NotFound::default();
+    let every = latency.not_measured == NotFound::default();
     let all = if every { "all " } else { "" };
     write!(out, "{all}{} packets", summary.count)?;
-    others(out, &latency.not_found, "; not among them: ")?;
+    others(out, &latency.not_measured, "; not among them: ")?;
     write!(out, ")")
 }
 
@@ -109,9 +111,14 @@ mod tests {
     fn told(by: &'static str, not_found: NotFound) -> String {
         let mut twenty = Distribution::default();
         (0..20).for_each(|_| twenty.record(Span::from_millis(20)));
-        let unmeasured = LatencyReport::unmeasured(by);
+        let unmeasured = LatencyReport::unmeasured();
         let measured = twenty.summary();
-        let latency = LatencyReport { measured, by: Some(by.into()), not_found, ..unmeasured };
+        let latency = LatencyReport {
+            measured,
+            method: Some(by.into()),
+            not_measured: not_found,
+            ..unmeasured
+        };
         let mut out = String::new();
         super::measured(&mut out, &latency, 20_000_000, by).unwrap();
         out
@@ -125,10 +132,14 @@ mod tests {
                 measured.record(Span::from_micros(5_000 + late));
                 error.record(Span::from_micros(late));
             }
-            let unmeasured = LatencyReport::unmeasured(by);
+            let unmeasured = LatencyReport::unmeasured();
             let (measured, books_error) = (measured.summary(), error.summary());
-            let latency =
-                LatencyReport { measured, books_error, by: Some(by.into()), ..unmeasured };
+            let latency = LatencyReport {
+                measured,
+                trace_error: books_error,
+                method: Some(by.into()),
+                ..unmeasured
+            };
             let mut out = String::new();
             overdue(&mut out, &latency).unwrap();
             out

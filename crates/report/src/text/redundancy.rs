@@ -91,7 +91,8 @@ pub(super) fn redundancy(
     carried: &RedundancyReport,
     ptime_ns: i64,
 ) -> fmt::Result {
-    let RedundancyReport { asked, budget_ns, symbols, window, repeated, bytes } = carried;
+    let RedundancyReport { requested: asked, budget_ns, symbols, window, repeated, bytes } =
+        carried;
     write!(out, "redundancy: {asked} within {}: ", Nanos(*budget_ns))?;
     if *repeated {
         write!(out, "each packet whole again, {window} packets later")?;
@@ -148,7 +149,7 @@ mod tests {
             out
         };
         let carried = RedundancyReport {
-            asked: "auto".into(),
+            requested: "auto".into(),
             budget_ns: 10_000_000,
             symbols: 2,
             window: 9,

@@ -14,7 +14,7 @@ use tautline_api::call::{CallConnection, DialError};
 use tautline_proto::call::message::CallMessage;
 use tautline_trial::{Lack, shared, skipped};
 
-use crate::caller::{CALL, CallServer, PATIENCE, answered, first_flight, second_flight};
+use crate::caller::{CALL, CallServer, TIMEOUT, answered, first_flight, second_flight};
 use crate::trusted::friends;
 
 const OF_A_HOST: usize = 16;
@@ -221,7 +221,7 @@ fn connection_that_is_closed_in_its_handshake_is_an_error_of_its_own() {
     let address = listener.local_addr().unwrap().to_string().parse().unwrap();
     let (_, friend) = friends();
     let closes = std::thread::spawn(move || listener.accept().map(drop).unwrap());
-    let error = CallConnection::dial(&address, &friend.store, PATIENCE).unwrap_err();
+    let error = CallConnection::dial(&address, &friend.store, TIMEOUT).unwrap_err();
     assert!(matches!(error, DialError::Cut(_)), "{error:?}");
     closes.join().unwrap();
 }
@@ -240,7 +240,7 @@ const FLOODED: &str = "TAUT_TEST_FLOOD";
 const CONNECTIONS: usize = 10_000;
 /// Maximum growth of resident memory during the flood, for server and clients: a hundred
 /// handshakes.
-const MOST_GROWN: u64 = 16 << 20;
+const MAX_GROWN: u64 = 16 << 20;
 
 #[test]
 fn ten_thousand_connections_that_say_nothing_keep_no_trusted_caller_out() {
@@ -312,8 +312,8 @@ fn flood(told: &RefCell<String>) {
     });
     assert!(open.len() > CONNECTIONS / 10 * 9, "{} connections came about", open.len());
     let grown = resident().saturating_sub(before);
-    assert!(grown < MOST_GROWN, "{grown} bytes");
-    let until = Instant::now() + PATIENCE;
+    assert!(grown < MAX_GROWN, "{grown} bytes");
+    let until = Instant::now() + TIMEOUT;
     while let Err(error) = server.dial(([127, 0, 0, 1], port).into()) {
         assert!(Instant::now() < until, "{error}");
     }

@@ -23,7 +23,7 @@ use tautline_serving::{ApiServer, CalledConnection, ConnectionEvent, Listening, 
 
 use crate::trusted::{Host, friends};
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 const DIAL_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) const CALL: &str = r#"{"call":{"version":2,"offer":{"there":{"rates":[48000],"channels":[2],"codings":["l24"],"ptimes_ns":[1000000,20000000]},"back":{"rates":[48000],"channels":[2],"codings":["l24"],"ptimes_ns":[1000000,20000000]},"paths":["udp"]}}}"#;
 
@@ -68,7 +68,7 @@ impl CallServer {
 
     /// Starts a call at one of the server's addresses, with retries.
     pub(crate) fn call_at(&self, address: SocketAddr) -> CallerConnection {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             match self.dial(address) {
                 Ok(line) => return CallerConnection::begin(line),
@@ -87,7 +87,7 @@ impl CallServer {
         config.alpn_protocols = speaks;
         let name = ServerName::IpAddress(self.address.ip().into());
         let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         (ClientConnection::new(Arc::new(config), name).unwrap(), stream)
     }
 }
@@ -150,7 +150,7 @@ impl CallerConnection {
 
     fn asks(&mut self, message: &CallMessage) -> CallMessage {
         self.0.say(message).unwrap();
-        let until = now() + Span::from_nanos(PATIENCE.as_nanos() as i64);
+        let until = now() + Span::from_nanos(TIMEOUT.as_nanos() as i64);
         let mut answer = None;
         while answer.is_none() {
             assert!(wait(&[&self.0], until), "nothing is answered to {message:?}");

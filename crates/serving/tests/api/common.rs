@@ -48,10 +48,10 @@ pub(crate) fn state(id: u32) -> WorkStreamState {
         id,
         plugin: plugin().id,
         rate: 48_000,
-        most_frames: 256,
+        max_frames: 256,
         udp_port: 40_000,
         phase: StreamPhase::Restarting,
-        why: Some("its process was killed by signal 11".to_owned()),
+        reason: Some("its process was killed by signal 11".to_owned()),
         restarts: 1,
         epoch: 3,
         dirty: true,
@@ -80,7 +80,7 @@ impl Workshop for Hollow {
 
     fn capacity(&self) -> Capacity {
         let used_share = vec![0.25, 0.5];
-        Capacity { cores: 2, used_share, most_share: 0.75, streams: 1, most_streams: 64 }
+        Capacity { cores: 2, used_share, max_share: 0.75, streams: 1, max_streams: 64 }
     }
 
     fn open(
@@ -108,7 +108,7 @@ impl Workshop for Hollow {
                 block(BlockWay::ToWorker, Length::Fixed(1)),
                 block(BlockWay::FromWorker, Length::PerFrame(1)),
             ],
-            most_frames: request.most_frames,
+            max_frames: request.max_frames,
             datagram_bytes: request.datagram_bytes,
             byte_order: ByteOrder::NATIVE,
             inputs: 1,

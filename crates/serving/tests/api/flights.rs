@@ -13,7 +13,7 @@ use tautline_io::control::wait;
 use tautline_proto::call::message::CallMessage;
 use tautline_proto::time::Span;
 
-use crate::caller::{CALL, CallServer, PATIENCE};
+use crate::caller::{CALL, CallServer, TIMEOUT};
 
 /// Poll interval for new turns.
 const BEAT: Span = Span::from_millis(5);
@@ -88,11 +88,11 @@ fn a_caller_is_accepted_two_round_trips_after_it_is_connected() {
     // The server's answer to the first flight only.
     relay.gives_a_turn();
     let address = relay.address.to_string().parse().unwrap();
-    let mut line = CallConnection::dial(&address, &called.friend.store, PATIENCE).unwrap();
+    let mut line = CallConnection::dial(&address, &called.friend.store, TIMEOUT).unwrap();
     // The server's answer to the second flight, which contains the call.
     line.say(&tautline_api::call::read(CALL.as_bytes()).unwrap()).unwrap();
     relay.gives_a_turn();
-    let (until, mut answer) = (now() + Span::from_nanos(PATIENCE.as_nanos() as i64), None);
+    let (until, mut answer) = (now() + Span::from_nanos(TIMEOUT.as_nanos() as i64), None);
     while answer.is_none() {
         assert!(wait(&[&line], until), "it waits for more than two turns");
         line.hear(&mut |said| answer = Some(said)).unwrap();

@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 
 use tautline_api::client::{AskError, WorkerClient};
 use tautline_api::trust::{HostIdentity, TrustStore};
-use tautline_api::v1::MOST_TEXT;
+use tautline_api::v1::MAX_TEXT;
 use tautline_proto::text::is_printable;
 
 use crate::common::{client, plugin, request, serving};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sends bytes; returns how long the connection stayed open, and the answer.
 fn endured(at: SocketAddr, bytes: &[u8]) -> (Duration, Vec<u8>) {
     let began = Instant::now();
     let mut stream = TcpStream::connect(at).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(bytes).unwrap();
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
@@ -50,7 +50,7 @@ fn who_says_nothing_or_half_of_something_is_cut_off() {
         for bytes in [b"".as_slice(), &half_hello, half_head, half_body] {
             scope.spawn(move || {
                 let (time, _) = endured(at, bytes);
-                assert!(time < PATIENCE, "{bytes:?}");
+                assert!(time < TIMEOUT, "{bytes:?}");
             });
         }
     });
@@ -90,7 +90,7 @@ fn a_head_that_comes_byte_by_byte_gets_no_more_time_than_another() {
     stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ").unwrap();
     let began = Instant::now();
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < TIMEOUT {
         let written = stream.write_all(b"x");
         let answer = stream.read(&mut [0; 64]);
         let waits = |error: &std::io::Error| error.kind() == ErrorKind::WouldBlock;
@@ -211,7 +211,7 @@ fn words_of_a_hostile_worker_are_escaped_and_cut() {
     let error = client(lying(answer)).capacity().expect_err("it refuses");
     let AskError::Refused { error, .. } = error else { panic!("{error:?}") };
     assert!(error.starts_with(r"no\u{202e}\u{2028}\u{1b}[2Jxx"), "{error}");
-    assert!(error.chars().all(is_printable) && error.chars().count() <= MOST_TEXT, "{error}");
+    assert!(error.chars().all(is_printable) && error.chars().count() <= MAX_TEXT, "{error}");
 }
 
 #[test]

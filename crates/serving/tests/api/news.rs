@@ -16,10 +16,10 @@ use crate::caller::first_flight;
 use crate::common::{client, plugin, request, state, telling};
 use crate::trusted::{Host, friends};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn next(told: &Receiver<ServingNews>) -> ServingNews {
-    told.recv_timeout(PATIENCE).unwrap()
+    told.recv_timeout(TIMEOUT).unwrap()
 }
 
 #[test]

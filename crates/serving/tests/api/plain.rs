@@ -29,7 +29,7 @@ fn asked(at: SocketAddr, method: &str, path: &str, head: &str, body: &str) -> (u
     )
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 const JSON: &str = "Content-Type: application/json\r\n";
 
@@ -75,12 +75,12 @@ fn a_stream_whose_opener_went_away_meanwhile_is_closed() {
     let mut opener = TcpStream::connect(at).unwrap();
     let head = format!("POST /v1/streams HTTP/1.1\r\nHost: {at}\r\nContent-Length: {length}\r\n");
     opener.write_all(format!("{head}{JSON}\r\n{body}").as_bytes()).unwrap();
-    is_begun.recv_timeout(PATIENCE).unwrap();
+    is_begun.recv_timeout(TIMEOUT).unwrap();
     drop(opener);
     // One thread reads all connections, so these answers prove that it saw the hang-up.
     (0..2).for_each(|_| drop(client(at).capacity().unwrap()));
     let_on.send(()).unwrap();
-    assert_eq!(is_closed.recv_timeout(PATIENCE), Ok(1));
+    assert_eq!(is_closed.recv_timeout(TIMEOUT), Ok(1));
     assert_eq!(client(at).states().unwrap(), []);
     // The stream of an opener that stays remains open.
     let stays = client(at).open(&request()).unwrap().stream.id;

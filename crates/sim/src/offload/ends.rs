@@ -36,8 +36,8 @@ pub(super) struct SimWorker {
 impl SimWorker {
     pub(super) fn new(scenario: &OffloadScenario, index: usize) -> Self {
         let model = scenario.workers[index].clone();
-        let most_frames = scenario.runs.iter().copied().max().unwrap_or(1);
-        let set = sim_set(most_frames);
+        let max_frames = scenario.runs.iter().copied().max().unwrap_or(1);
+        let set = sim_set(max_frames);
         // Far apart: neighbouring seeds draw alike.
         let seed = (scenario.seed * 2 + index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let config = WorkerConfig {
@@ -65,7 +65,7 @@ impl SimWorker {
             worker: Worker::new(config.clone()).expect("as many blocks are held"),
             config,
             plugin: SimPlugin::default(),
-            samples: vec![0.0; most_frames as usize],
+            samples: vec![0.0; max_frames as usize],
             busy: TrueTime::ZERO,
             deaths: 0,
             there: Path::new(model.there.clone(), seed ^ 0x7468_6572),
@@ -173,12 +173,12 @@ pub(super) fn sim_control(block: u64) -> f32 {
 }
 
 /// A channel there, a control, a channel back.
-pub(super) fn sim_set(most_frames: u32) -> BlockSet {
+pub(super) fn sim_set(max_frames: u32) -> BlockSet {
     let block = |way, length| BlockSpec { element: Element::F32, way, length };
     let blocks = vec![
         block(BlockWay::ToWorker, Length::PerFrame(1)),
         block(BlockWay::ToWorker, Length::Fixed(1)),
         block(BlockWay::FromWorker, Length::PerFrame(1)),
     ];
-    BlockSet::new(blocks, most_frames).expect("a channel is short of every bound")
+    BlockSet::new(blocks, max_frames).expect("a channel is short of every bound")
 }

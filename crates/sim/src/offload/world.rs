@@ -57,14 +57,14 @@ pub fn play_offload(scenario: &OffloadScenario, length: Span) -> OffloadOutcome 
 
 impl OffloadWorld {
     fn new(scenario: &OffloadScenario) -> Self {
-        let most_frames = scenario.runs.iter().copied().max().unwrap_or(1);
+        let max_frames = scenario.runs.iter().copied().max().unwrap_or(1);
         let workers = (0..scenario.workers.len()).map(|at| SimWorker::new(scenario, at)).collect();
         let mut returns = Returns::new(ReturnsConfig {
             inputs: 1,
             outputs: 1,
             rate: scenario.rate,
             delay: scenario.delay,
-            most_frames,
+            max_frames,
             stand_in: scenario.stand_in,
         });
         returns.begin(scenario.delay);
@@ -78,7 +78,7 @@ impl OffloadWorld {
             answered: Vec::new(),
             true_plugin: SimPlugin::default(),
             judge: OffloadJudge::default(),
-            samples: vec![0.0; most_frames as usize],
+            samples: vec![0.0; max_frames as usize],
         }
     }
 

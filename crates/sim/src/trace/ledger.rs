@@ -69,14 +69,14 @@ fn with_lost(found: &[(i64, Span, Span)]) -> Vec<RecordedPacket> {
     let step = found.windows(2).map(|pair| pair[1].0 - pair[0].0).min().unwrap_or(1).max(1);
     let mut packets: Vec<RecordedPacket> = Vec::new();
     let mut timestamp_before = None;
-    let mut most = MOST_MISSING + MOST_FOR_EACH * found.len() as i64;
+    let mut most = MAX_MISSING + MAX_FOR_EACH * found.len() as i64;
     for &(timestamp, sent, delay) in found {
         // The clocks' mapping may have moved back between two packets, and time does not.
         let before = packets.last().map_or(sent, |last| last.sent);
         let sent = sent.max(before);
         let apart = timestamp - timestamp_before.replace(timestamp).unwrap_or(timestamp - step);
         // An hour of silence is no hour of losses.
-        let missing = (apart / step - 1).min(MOST_MISSING).min(most);
+        let missing = (apart / step - 1).min(MAX_MISSING).min(most);
         most -= missing;
         for number in 1..=missing {
             let midway = (sent - before).times(number).divided(missing + 1);
@@ -88,7 +88,7 @@ fn with_lost(found: &[(i64, Span, Span)]) -> Vec<RecordedPacket> {
 }
 
 /// Packets that are missing one after the other and still were lost.
-const MOST_MISSING: i64 = 10_000;
+const MAX_MISSING: i64 = 10_000;
 /// Packets that may be missing for each that came, beside one outage: of a network that loses more,
 /// nobody hears anything, and a short text is not to become gigabytes.
-const MOST_FOR_EACH: i64 = 16;
+const MAX_FOR_EACH: i64 = 16;

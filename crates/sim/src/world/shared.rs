@@ -196,11 +196,11 @@ impl Shared {
 /// Adds what was counted between the two.
 fn add(sum: &mut Counters, before: &Counters, after: &Counters) {
     sum.received += after.received - before.received;
-    sum.foreign += after.foreign - before.foreign;
+    sum.other_source += after.other_source - before.other_source;
     sum.lost += after.lost - before.lost;
     sum.late += after.late - before.late;
     sum.reordered += after.reordered - before.reordered;
     sum.duplicate += after.duplicate - before.duplicate;
-    sum.doubted += after.doubted - before.doubted;
+    sum.on_probation += after.on_probation - before.on_probation;
     sum.invalid += after.invalid - before.invalid;
 }

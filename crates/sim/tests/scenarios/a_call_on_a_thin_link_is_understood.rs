@@ -24,7 +24,7 @@ fn scenario(path: PathModel, seed: u64) -> Scenario {
         adapts: Some(CodingLimits {
             codings: vec![Coding::OPUS, Coding::OPUS_VOICE],
             ptimes: (Span::from_micros(2500), Span::from_millis(20)),
-            most_bitrate: None,
+            max_bitrate: None,
         }),
         ..Scenario::call(opus, Frames::new(960), path, seed)
     }

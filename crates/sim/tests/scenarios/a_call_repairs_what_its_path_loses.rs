@@ -19,7 +19,7 @@ fn scenario(coding: Coding, packet: i64, path: PathModel, seed: u64) -> Scenario
         adapts: Some(CodingLimits {
             codings: vec![coding],
             ptimes: (Span::from_micros(2500), Span::from_millis(20)),
-            most_bitrate: None,
+            max_bitrate: None,
         }),
         ..Scenario::call(coding.usual_for(Channels::STEREO), Frames::new(packet), path, seed)
     }

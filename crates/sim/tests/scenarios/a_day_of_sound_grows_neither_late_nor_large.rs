@@ -41,7 +41,7 @@ fn in_use(worlds: &[&World]) -> i64 {
 }
 
 /// More than that is no slack of some list, but growth.
-const MOST_GROWN: i64 = 256 << 10;
+const MAX_GROWN: i64 = 256 << 10;
 
 /// Plays for a tenth of the time, and then for the rest of it: what became of it, in words.
 fn grows_not(whole: Span) -> String {
@@ -62,7 +62,7 @@ fn grows_not(whole: Span) -> String {
     let grown = in_use(&[&world]) - before;
     let heard = world.finish().remove(0);
     let told = format!("wan, seed {seed}: {grown} bytes more; {heard}");
-    assert!(grown < MOST_GROWN, "{told}");
+    assert!(grown < MAX_GROWN, "{told}");
     let moved = grows_not_late(&heard, (first, blocks), whole, &told);
     format!("{grown} bytes more, and {moved} later")
 }
@@ -138,7 +138,7 @@ impl Direction {
         scenario.adapts = Some(CodingLimits {
             codings: vec![Coding::OPUS],
             ptimes: (ptime, ptime),
-            most_bitrate: Some(96_000),
+            max_bitrate: Some(96_000),
         });
         scenario.sender.card = CardModel::off_by(from);
         for host in [&mut scenario.sender, &mut scenario.receivers[0].host] {
@@ -183,7 +183,7 @@ fn call_grows_not(whole: Span) -> String {
         let told = format!(
             "seed {seed}: {grown} bytes more; bits moved {moved} times within {range:?}; {heard}"
         );
-        assert!(grown < MOST_GROWN, "{told}");
+        assert!(grown < MAX_GROWN, "{told}");
         // Down and up again in each spell.
         assert!(i64::from(moved) > seconds / SPELL, "{told}");
         assert!(range.0 < 40_000 && range.1 == 96_000, "{told}");

@@ -40,12 +40,12 @@ fn any_coding() -> CodingLimits {
             Coding::OPUS_VOICE,
         ],
         ptimes: (Span::from_micros(2500), Span::from_millis(20)),
-        most_bitrate: None,
+        max_bitrate: None,
     }
 }
 
 fn only(coding: Coding, ptime: Span) -> CodingLimits {
-    CodingLimits { codings: vec![coding], ptimes: (ptime, ptime), most_bitrate: None }
+    CodingLimits { codings: vec![coding], ptimes: (ptime, ptime), max_bitrate: None }
 }
 
 /// A second of a stream: its coding at the end, and the share of its packets that were lost, late or not sent.

@@ -110,7 +110,7 @@ fn around_pause(arrived: &[PacketArrival]) -> (&[PacketArrival], &[PacketArrival
 fn assert_whole(told: &SenderHeard, goes_on: bool) {
     let (heard, counters) = (&told.heard, &told.heard.counters);
     assert_eq!(told.astray, 0, "{heard}");
-    let not_its_own = (counters.foreign, counters.doubted, counters.invalid);
+    let not_its_own = (counters.other_source, counters.on_probation, counters.invalid);
     assert_eq!(not_its_own, (0, 0, 0), "{heard}");
     assert_eq!((counters.duplicate, counters.late), (0, 0), "{heard}");
     assert_eq!(counters.received + told.unplaced, told.arrived.len() as u64, "{heard}");

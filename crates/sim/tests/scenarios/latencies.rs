@@ -14,7 +14,7 @@ use tautline_sim::world::{World, play};
 // Under test: the latency that follows the packets and has an end, where packets come as a connection of TCP brings them
 // that loses some: what was lost is sent again, and all behind it waits and then comes at once.
 
-const MOST: Span = Span::from_millis(250);
+const MAX: Span = Span::from_millis(250);
 const SECONDS: i64 = 60;
 
 /// Of 100 ms there and back: each half second something is lost, which takes a round trip, or, where that is lost again,
@@ -29,7 +29,7 @@ fn connection() -> PathModel {
 fn heard_by(path: PathModel, most: Option<Span>, seed: u64) -> Heard {
     let mut scenario = Scenario::one_way(path, seed);
     scenario.auto = Some(LossTarget::DEFAULT);
-    scenario.auto_most = most;
+    scenario.auto_max = most;
     let mut world = World::new(scenario);
     world.run(Span::from_secs(SECONDS));
     world.finish().remove(0)
@@ -49,13 +49,13 @@ fn what_comes_later_than_it_may_is_late_and_the_rest_is_heard_in_time() {
     for seed in 1..=5 {
         let without = heard_by(connection(), None, seed);
         assert!(longest(&without) > Span::from_millis(400), "this proves nothing: {without}");
-        let with = heard_by(connection(), Some(MOST), seed);
+        let with = heard_by(connection(), Some(MAX), seed);
         let told = format!("seed {seed}: {with}; without an end {without}");
-        assert!(longest(&with) <= MOST, "{}: {told}", longest(&with));
+        assert!(longest(&with) <= MAX, "{}: {told}", longest(&with));
         // It is no latency that is kept short at any price: what comes within it is waited for.
-        assert!(longest(&with) == MOST && late(&with) < 0.25, "{}: {told}", late(&with));
+        assert!(longest(&with) == MAX && late(&with) < 0.25, "{}: {told}", late(&with));
         assert!(late(&with) > late(&without), "{told}");
-        assert_eq!(with.offsets, heard_by(connection(), Some(MOST), seed).offsets, "{told}");
+        assert_eq!(with.offsets, heard_by(connection(), Some(MAX), seed).offsets, "{told}");
     }
 }
 
@@ -66,13 +66,13 @@ fn ceiling_holds_again_as_soon_as_the_way_gets_shorter() {
     let jitter = Jitter::Uniform(Span::from_millis(20));
     let path = PathModel { jitter, ..PathModel::ideal(long) };
     let gone = TrueTime::ZERO.after(Span::from_secs(2));
-    let heard = heard_by(path.longer_from(gone, Span::from_millis(20) - long), Some(MOST), 3);
+    let heard = heard_by(path.longer_from(gone, Span::from_millis(20) - long), Some(MAX), 3);
     assert!(longest(&heard) > Span::from_millis(400), "this proves nothing: {heard}");
     // A packet's transit is known when its turn comes, which is the latency later.
     let soon = gone.after(longest(&heard) + Span::from_millis(100));
     let before = heard.offsets.partition_point(|(at, _)| *at <= soon);
     let kept = heard.offsets[before - 1..].iter().map(|(_, kept)| *kept).max().unwrap();
-    assert!(kept <= MOST, "seed 3: {kept}: {heard}");
+    assert!(kept <= MAX, "seed 3: {kept}: {heard}");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_way_that_takes_longer_than_it_may_is_heard_all_the_same() {
     // By a geostationary satellite, and Wi-Fi at its end.
     let jitter = Jitter::Uniform(Span::from_millis(20));
     let path = PathModel { jitter, ..PathModel::ideal(Span::from_millis(270)) };
-    let heard = heard_by(path, Some(MOST), 7);
+    let heard = heard_by(path, Some(MAX), 7);
     let told = format!("seed 7: {heard}");
     assert!(late(&heard) < 0.005, "{}: {told}", late(&heard));
     assert!(longest(&heard) <= Span::from_millis(270 + 20 + 5), "{}: {told}", longest(&heard));

@@ -67,7 +67,7 @@ fn minute(seed: u64, plant: impl Fn(&mut Scenario)) -> Heard {
 
 /// Packets that were not heard at their turn.
 fn missed(heard: &Heard) -> u64 {
-    heard.counters.late + heard.counters.lost + heard.counters.unheard
+    heard.counters.late + heard.counters.lost + heard.counters.underrun_discarded
 }
 
 /// That all gaps are what `cause` takes out of them, and are some.

@@ -27,8 +27,8 @@ fn a_second_sender_to_one_address_is_not_heard() {
     assert!(told.first_wrong.is_none() && told.silences.is_empty(), "{told}");
     assert!(told.spoilt.is_empty() && told.loudest <= 1.0, "{told}");
     let counters = &told.counters;
-    assert_eq!((counters.foreign, counters.invalid), (10_000, 0), "{told}");
-    assert_eq!((counters.lost, counters.late, counters.doubted), (0, 0, 0), "{told}");
+    assert_eq!((counters.other_source, counters.invalid), (10_000, 0), "{told}");
+    assert_eq!((counters.lost, counters.late, counters.on_probation), (0, 0, 0), "{told}");
     assert_eq!(counters.resyncs, 0, "{told}");
 }
 
@@ -188,13 +188,17 @@ fn a_sequence_that_restarts_is_followed_within_a_second() {
         assert_eq!(counters.resyncs, u64::from(!goes_on), "{fault:?}: {told}");
         if goes_on {
             // All packets came, and the sound goes on as they do.
-            assert_eq!((counters.missing_frames, counters.doubted), (0, 0), "{fault:?}: {told}");
+            assert_eq!(
+                (counters.missing_frames, counters.on_probation),
+                (0, 0),
+                "{fault:?}: {told}"
+            );
             assert!(told.silences.is_empty(), "{fault:?}: {told}");
         }
         assert_eq!((counters.lost, counters.late), (0, 0), "{fault:?}: {told}");
         let renamed =
             matches!(fault, SenderFault::Restarts(Identity { stream: StreamId(0xFEED), .. }));
-        assert_eq!(counters.foreign > 0, renamed, "{fault:?}: {told}");
+        assert_eq!(counters.other_source > 0, renamed, "{fault:?}: {told}");
     }
 }
 
@@ -313,7 +317,7 @@ fn a_stranger_that_takes_the_senders_name_is_not_heard() {
         assert!(told.spoilt.is_empty(), "{told}");
         let counters = &told.counters;
         assert_eq!(
-            (counters.foreign, counters.duplicate, counters.doubted),
+            (counters.other_source, counters.duplicate, counters.on_probation),
             (10_000, 0, 0),
             "{told}"
         );
@@ -329,8 +333,8 @@ fn a_sender_that_moved_is_followed_after_fifty_milliseconds() {
     assert!(told.longest_spoilt() <= Frames::new(52 * 48), "{told}");
     let counters = &told.counters;
     // Its packets of that time are foreign: nobody knows yet that it moved.
-    assert!((49..=52).contains(&counters.foreign), "{told}");
-    assert_eq!((counters.lost, counters.resyncs), (counters.foreign, 0), "{told}");
+    assert!((49..=52).contains(&counters.other_source), "{told}");
+    assert_eq!((counters.lost, counters.resyncs), (counters.other_source, 0), "{told}");
 }
 
 // Under test: two senders that drew the same SSRC (RFC 3550, section 8.2) and are heard from one
@@ -352,12 +356,14 @@ fn two_senders_of_one_name_spoil_no_more_than_the_time_of_both() {
         }
         let counters = &told.counters;
         // Each datagram of the one that is not heard has one name: in five seconds 5000 were sent.
-        let Counters { doubted, duplicate, late, early, reordered, .. } = *counters;
+        let Counters {
+            on_probation: doubted, duplicate, late, too_early: early, reordered, ..
+        } = *counters;
         assert_eq!(doubted + duplicate + late + early + reordered, 5000, "{told}");
         // Every datagram was taken for one or the other, the last of which may be under way.
         let carried = told.carried.len() as u64;
         assert!((carried - 1..=carried).contains(&(counters.received + doubted)), "{told}");
-        assert_eq!(counters.foreign, 0, "{told}");
+        assert_eq!(counters.other_source, 0, "{told}");
     }
 }
 
@@ -392,7 +398,7 @@ fn reports_that_lie_move_no_sound() {
             assert_eq!(heard.counters.resyncs, resyncs, "{told}: {heard}");
             assert_eq!((look.steps, look.path_changes), (0, 0), "{told}: {look:?}");
             // Each is counted once, under its name.
-            let counted = (heard.counters.doubted_reports, u64::from(look.refused));
+            let counted = (heard.counters.reports_on_probation, u64::from(look.refused));
             let expected = if matches!(lie, Lie::Report(_)) { (lies, 0) } else { (0, lies) };
             assert!(counted == expected && lies >= 10, "{told}: {counted:?}, not {expected:?}");
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::LinkKind;
-use tautline_engine::plan::address::{Address, MOST_AHEAD};
+use tautline_engine::plan::address::{Address, MAX_AHEAD};
 use tautline_engine::plan::pacing::PacingMode;
 use tautline_io::programs::ProgramsName;
 use tautline_proto::device::Direction;
@@ -282,10 +282,10 @@ fn carries(address: &Address, rate: Rate) -> bool {
 /// Rejects a latency beyond the presentation times that packets can carry.
 fn refuse_untellable(address: &Address, latency: LatencyRule) -> Result<(), String> {
     match latency {
-        LatencyRule::Chosen(latency) if latency > MOST_AHEAD && address.form().presents() => {
+        LatencyRule::Chosen(latency) if latency > MAX_AHEAD && address.form().presents() => {
             Err(format!(
-                "latency {latency} is too long, as packets of AVTP tell presentations {MOST_AHEAD} ahead at most; use \
-                 latency \"{MOST_AHEAD}\" or less"
+                "latency {latency} is too long, as packets of AVTP tell presentations {MAX_AHEAD} ahead at most; use \
+                 latency \"{MAX_AHEAD}\" or less"
             ))
         }
         _ => Ok(()),

@@ -14,13 +14,13 @@ fn scene() -> (Far, Handle) {
     (far, pcm)
 }
 
-const PATIENCE: Span = Span::from_secs(20);
+const TIMEOUT: Span = Span::from_secs(20);
 
 #[track_caller]
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = now() + PATIENCE;
+    let end = now() + TIMEOUT;
     while !is_so() {
-        assert!(now() < end, "waited {PATIENCE} until {what}");
+        assert!(now() < end, "waited {TIMEOUT} until {what}");
         sleep_until(now() + Span::from_millis(1));
     }
 }

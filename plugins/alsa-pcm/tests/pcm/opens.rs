@@ -8,7 +8,7 @@ use crate::handle::Handle;
 use crate::{alone, free_udp_ports, timed};
 
 /// The limit is a second; the rest is for a host that freezes.
-const MOST: Span = Span::from_millis(800);
+const MAX: Span = Span::from_millis(800);
 
 fn opened(keys: &str, stream: alsa_sys::snd_pcm_stream_t) -> (Span, Option<i32>) {
     let begun = now();
@@ -33,7 +33,7 @@ mod exclusive {
             let (took, answer) = opened(&keys, SND_PCM_STREAM_CAPTURE);
             println!("it took {took}");
             assert_eq!(answer, None);
-            assert!(took <= MOST, "{took}");
+            assert!(took <= MAX, "{took}");
         });
     }
 

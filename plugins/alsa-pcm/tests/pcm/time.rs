@@ -241,12 +241,12 @@ mod exclusive {
                 each(of_send.iter().copied(), |added| {
                     assert!(added.abs() <= Span::from_micros(500), "{added} beside {of_send:?}");
                 });
-                let most_of_send = of_send.iter().map(|(_, added)| *added).max().unwrap();
+                let max_of_send = of_send.iter().map(|(_, added)| *added).max().unwrap();
                 let added = added(period);
                 println!("a PCM with periods of {period} frames adds {added:?}");
                 assert!(added.len() > KNOWN * 3 / 4, "{} of {KNOWN} heard", added.len());
                 let most =
-                    most_of_send + Rate::HZ_48000.span_of(Frames::from_len(period)) + UNCERTAINTY;
+                    max_of_send + Rate::HZ_48000.span_of(Frames::from_len(period)) + UNCERTAINTY;
                 each(added, |added| assert!(added <= most, "{added}, {most} at most"));
             });
         }

@@ -263,7 +263,7 @@ fn late_sentence(worker: &str, delay: u32) -> String {
 mod tests;
 
 const SPAN: Span = Span::from_secs(2);
-const MOST: u64 = 10;
+const MAX: u64 = 10;
 const MIN_RUNS: u64 = 20;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -291,7 +291,7 @@ impl LateWatch {
         // A reopened stream counts from 0.
         let answers = counts.answers.saturating_sub(before.answers);
         self.is_told =
-            runs >= MIN_RUNS && unanswered * MOST >= runs * (MOST - 1) && answers * 2 >= runs;
+            runs >= MIN_RUNS && unanswered * MAX >= runs * (MAX - 1) && answers * 2 >= runs;
         self.is_told
     }
 }

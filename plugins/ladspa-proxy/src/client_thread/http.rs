@@ -164,7 +164,7 @@ fn look(address: &str, id: u32) -> Alive {
     let Ok(client) = client(address, LOOK_LIMIT) else { return Alive::Unknown };
     match client.state(id) {
         Ok(Some(state)) if state.phase == StreamPhase::Failed => {
-            Alive::GivenUp(state.why.unwrap_or_else(|| "the worker gave the plugin up".into()))
+            Alive::GivenUp(state.reason.unwrap_or_else(|| "the worker gave the plugin up".into()))
         }
         Ok(Some(_)) => Alive::Yes,
         Ok(None) => Alive::No,
@@ -226,12 +226,12 @@ fn check(stream: &WorkStream, request: &StreamRequest, known: [usize; 4]) -> Res
             request.plugin
         ));
     }
-    let asked = (request.most_frames, request.datagram_bytes);
-    if (stream.most_frames, stream.datagram_bytes) != asked {
+    let asked = (request.max_frames, request.datagram_bytes);
+    if (stream.max_frames, stream.datagram_bytes) != asked {
         return Err(format!(
             "the worker agreed to {} frames and {} bytes, where {} and {} were asked for; update taut on \
              both hosts",
-            stream.most_frames, stream.datagram_bytes, asked.0, asked.1
+            stream.max_frames, stream.datagram_bytes, asked.0, asked.1
         ));
     }
     Ok(())

@@ -63,7 +63,7 @@ struct WantedWorker {
 /// Marks a reported value; no run has this many frames.
 const TAKEN: u64 = u64::MAX;
 /// Maximum number of kept sentences, to bound memory if a worker comes and goes for days.
-const MOST_SAID: usize = 32;
+const MAX_SAID: usize = 32;
 /// A sentence among this many last ones is not repeated.
 const LAST_SAID: usize = 4;
 
@@ -163,26 +163,26 @@ impl ClientStanding {
         self.changed.notify_all();
     }
 
-    pub(crate) fn await_tried(&self, patience: Duration) {
-        self.await_papers(patience, |papers| {
+    pub(crate) fn await_tried(&self, timeout: Duration) {
+        self.await_papers(timeout, |papers| {
             papers.workers.iter().all(|worker| !worker.is_seen_to || worker.is_tried)
         });
     }
 
-    pub(crate) fn await_open(&self, patience: Duration) -> bool {
+    pub(crate) fn await_open(&self, timeout: Duration) -> bool {
         let is_open = |papers: &Papers| papers.workers.iter().any(|worker| worker.is_open);
-        self.await_papers(patience, is_open);
+        self.await_papers(timeout, is_open);
         is_open(&self.papers())
     }
 
     /// Waits until open streams are closed at their workers, where they would occupy places.
-    pub(crate) fn await_closed(&self, patience: Duration) {
-        self.await_papers(patience, |papers| !papers.workers.iter().any(|worker| worker.is_open));
+    pub(crate) fn await_closed(&self, timeout: Duration) {
+        self.await_papers(timeout, |papers| !papers.workers.iter().any(|worker| worker.is_open));
     }
 
-    fn await_papers(&self, patience: Duration, are_so: impl Fn(&Papers) -> bool) {
+    fn await_papers(&self, timeout: Duration, are_so: impl Fn(&Papers) -> bool) {
         let waits = |papers: &mut Papers| !are_so(papers);
-        drop(self.changed.wait_timeout_while(self.papers(), patience, waits));
+        drop(self.changed.wait_timeout_while(self.papers(), timeout, waits));
     }
 
     /// Reports a sentence unless it was among the last ones, since a worker and a spare may
@@ -190,7 +190,7 @@ impl ClientStanding {
     pub(crate) fn say(&self, sentence: String) {
         let mut papers = self.papers();
         let is_known = papers.said.iter().rev().take(LAST_SAID).any(|said| *said == sentence);
-        if is_known || papers.said.len() >= MOST_SAID {
+        if is_known || papers.said.len() >= MAX_SAID {
             return;
         }
         say(&sentence);
@@ -204,7 +204,7 @@ impl ClientStanding {
     pub(crate) fn log(&self, sentence: String) {
         say(&sentence);
         let mut papers = self.papers();
-        if papers.said.len() < MOST_SAID {
+        if papers.said.len() < MAX_SAID {
             papers.said.push(sentence);
         }
     }

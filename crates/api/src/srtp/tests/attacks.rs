@@ -97,7 +97,7 @@ fn no_index_is_sealed_twice() {
     // It counts as part of the next round: its index differs from all earlier ones.
     assert!(!sealed(&mut sender, &packet(9, 6, &[6; 40])).is_empty());
     assert_eq!(sender.sent[..2], [Some((9, 0x1_0006)), None]);
-    for ssrc in 10..10 + MOST_SENT as u32 - 1 {
+    for ssrc in 10..10 + MAX_SENT as u32 - 1 {
         assert!(!sealed(&mut sender, &packet(ssrc, 7, &[6; 40])).is_empty());
     }
     assert!(sealed(&mut sender, &packet(99, 7, &[6; 40])).is_empty(), "one source too many");
@@ -105,9 +105,9 @@ fn no_index_is_sealed_twice() {
     assert!(sealed(&mut sender, &packet(9, 8, &[])[..11]).is_empty(), "no whole header");
     let mut without_room = packet(9, 9, &[5; 40]);
     assert_eq!(sender.seal(&mut without_room, 52), 0);
-    sender.sent[0] = Some((9, MOST_RTP - 1));
+    sender.sent[0] = Some((9, MAX_RTP - 1));
     assert!(sealed(&mut sender, &packet(9, 0, &[5; 40])).is_empty(), "the key is used up");
-    sender.sent_reports = MOST_RTCP;
+    sender.sent_reports = MAX_RTCP;
     assert!(sealed(&mut sender, &report(9)).is_empty());
 }
 

@@ -34,7 +34,7 @@ impl HearingEnd {
         let longest = settings.period.as_len();
         let channels = settings.channels.count();
         let resampler = Resampler::new(QUALITY, channels, longest);
-        let most = resampler.wants(longest, Step::GREATEST).max(resampler.half());
+        let most = resampler.wants(longest, Step::MAX).max(resampler.half());
         let frames = vec![0.0; most * channels].into();
         Ok(Self { plug, channels, delay, clock: None, next: 0, resampler, frames })
     }

@@ -20,7 +20,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"tautline");
 /// Version of this layout; also in the file's name, so that versions never open each other's.
 const VERSION: u64 = 1;
 /// Maximum clock error, that of `ppm=`, in 10^-12.
-const MOST_ERROR: i64 = 100_000_000_000;
+const MAX_ERROR: i64 = 100_000_000_000;
 
 #[derive(Clone, Copy)]
 enum At {
@@ -187,7 +187,7 @@ impl CableRing {
         let written = self.at(At::Written).load(Acquire).cast_signed();
         let possible = epoch != 0
             && epoch.is_multiple_of(2)
-            && (-MOST_ERROR..=MOST_ERROR).contains(&error)
+            && (-MAX_ERROR..=MAX_ERROR).contains(&error)
             && self.is_still(epoch);
         let clock = || {
             let start = LocalTime::from_nanos(start);

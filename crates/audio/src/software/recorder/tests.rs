@@ -100,10 +100,10 @@ fn more_silences_than_are_remembered_keep_every_sample_in_place() {
     let path = scratch("gaps");
     let (mut recorder, scribe) = stepped(&path, SampleFormat::F32, 4096);
     let mut expected = vec![];
-    for index in 0..MOST_GAPS + 10 {
+    for index in 0..MAX_GAPS + 10 {
         recorder.silence(2);
         recorder.write(&[1.0; 2]);
-        expected.extend([0.0, 0.0].iter().chain(if index < MOST_GAPS {
+        expected.extend([0.0, 0.0].iter().chain(if index < MAX_GAPS {
             &[1.0; 2]
         } else {
             &[0.0; 2]
@@ -184,7 +184,7 @@ fn a_patient_card_waits_for_its_disk_too() {
         settings,
         error: Ppm::ZERO,
         fault: None,
-        patience: Frames::new(48_000),
+        timeout: Frames::new(48_000),
     };
     let ends = Ends { recorder: Some(recorder), ..Ends::silent() };
     let pace = Lazy { now: 0, late: Some(500_000_000), scribe };

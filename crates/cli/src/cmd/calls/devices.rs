@@ -153,8 +153,8 @@ mod tests {
         assert_eq!(hertz(&all), RATES);
         assert_eq!(counts(&all)[..3], [2, 1, 3]);
         assert_eq!(all.first.capture.period, Frames::new(48));
-        assert!(RATES.len() <= tautline_proto::call::terms::MOST_LISTED);
-        assert!(counts(&all).len() <= tautline_proto::call::terms::MOST_LISTED);
+        assert!(RATES.len() <= tautline_proto::call::terms::MAX_LISTED);
+        assert!(counts(&all).len() <= tautline_proto::call::terms::MAX_LISTED);
         let mut supported = Rate::SUPPORTED;
         supported.sort_by_key(|hertz| RATES.iter().position(|one| one == hertz));
         assert_eq!(supported, RATES, "each of them, once");

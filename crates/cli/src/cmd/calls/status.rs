@@ -120,7 +120,7 @@ mod tests {
             latency: LatencySnapshot {
                 configured_ns: Some(15_000_000),
                 measured_ns: Some(15_020_000),
-                by: "device".to_owned(),
+                method: "device".to_owned(),
                 ..LatencySnapshot::default()
             },
             stages: vec![

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tautline_host::chain::{ChainFile, ChainFileError};
 use tautline_host::offers::PluginOffers;
 use tautline_host::process::ChildProgram;
-use tautline_host::scan::{PATIENCE, folders, missing, scan};
+use tautline_host::scan::{TIMEOUT, folders, missing, scan};
 
 use super::known::listed_words;
 use crate::failure::Failure;
@@ -19,7 +19,7 @@ pub(in crate::cmd) fn offers(
         _ => Failure::usage(error.to_string()),
     };
     let chains = chains.map(ChainFile::read).transpose().map_err(refused)?;
-    let found = scan(program, &folders(), PATIENCE);
+    let found = scan(program, &folders(), TIMEOUT);
     PluginOffers::new(&found, chains.as_ref()).map_err(refused)
 }
 

@@ -72,6 +72,6 @@ mod tests {
         let saved = vec![SavedRow { label, unique_id: 1, worker, address, name }];
         let list = SavedList { schema: SCHEMA, saved };
         let json = serde_json::to_string(&list).unwrap();
-        assert_shape(help::PLUGINS, "{ \"schema\": 1, \"saved\"", &json);
+        assert_shape(help::PLUGINS, "{ \"schema\": 2, \"saved\"", &json);
     }
 }

@@ -106,7 +106,7 @@ mod tests {
         let list =
             List { schema: SCHEMA, workers: &[one_port(&worker)], skipped: vec![skipped_file] };
         let json = serde_json::to_string(&list).unwrap();
-        assert_shape(help::PLUGINS, "{ \"schema\": 1, \"workers\"", &json);
+        assert_shape(help::PLUGINS, "{ \"schema\": 2, \"workers\"", &json);
         let page = page(&[worker], &skipped);
         assert!(page.lines().all(|line| line.chars().count() <= COLUMNS), "{page}");
         assert!(

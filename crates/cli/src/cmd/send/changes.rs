@@ -113,7 +113,7 @@ impl SendLines {
             );
         }
         let Some(destinations) = Destinations::new(&udp.destinations) else {
-            let most = Destinations::MOST;
+            let most = Destinations::MAX;
             return Err(format!("these are more than {most}; send to a multicast group instead"));
         };
         Ok(SendChange::To(Box::new(Destined {

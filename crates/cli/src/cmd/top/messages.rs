@@ -1,6 +1,6 @@
 //! Text about a stream: table row and details.
 
-use tautline_api::v1::MOST_TEXT;
+use tautline_api::v1::MAX_TEXT;
 use tautline_proto::text::printable;
 use tautline_report::snapshot::{
     ClockSnapshot, FollowedClockSnapshot, FollowedClockState, Meter, Snapshot, StageLength,
@@ -57,17 +57,17 @@ pub(super) fn is_troubled(run: &Snapshot, stream: &StreamSnapshot) -> bool {
     let second = &stream.second;
     second.lost + second.late + second.xruns > 0
         || matches!(stream.state, StreamState::Silent | StreamState::Refused | StreamState::Lost)
-        || run.clock.as_ref().is_some_and(|clock| clock.state == FollowedClockState::Held)
+        || run.clock.as_ref().is_some_and(|clock| clock.state == FollowedClockState::Holdover)
 }
 
 /// Text shown instead of the latency, if any.
 const fn state(state: StreamState) -> Option<&'static str> {
     match state {
-        StreamState::Here | StreamState::Unknown => None,
-        StreamState::Awaited => Some("nothing yet"),
+        StreamState::Connected | StreamState::Unknown => None,
+        StreamState::Waiting => Some("nothing yet"),
         StreamState::Silent => Some("silent"),
         StreamState::Refused => Some("refused"),
-        StreamState::Nobody => Some("nobody answers"),
+        StreamState::NoReceiver => Some("nobody answers"),
         StreamState::Lost => Some("receiver lost"),
     }
 }
@@ -89,9 +89,9 @@ pub(in crate::cmd) fn nanos(known: Option<i64>) -> String {
 
 const SOFTEST_DB: f64 = -60.0;
 const CELLS: usize = 8;
-/// Above this number of channels, each has one cell; above `MOST`, the rest is omitted.
+/// Above this number of channels, each has one cell; above `MAX`, the rest is omitted.
 const BARS: usize = 2;
-const MOST: usize = 16;
+const MAX: usize = 16;
 const EIGHTHS: [&str; 9] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
 const HEIGHTS: [&str; 9] = ["·", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
@@ -101,8 +101,8 @@ pub(in crate::cmd) fn meters(meters: &[Meter]) -> String {
         (((db / SOFTEST_DB).clamp(0.0, 1.0) - 1.0).abs() * steps as f64).round() as usize
     };
     if meters.len() > BARS {
-        let more = if meters.len() > MOST { "…" } else { "" };
-        let bars = meters.iter().take(MOST).map(|meter| HEIGHTS[full(meter, HEIGHTS.len() - 1)]);
+        let more = if meters.len() > MAX { "…" } else { "" };
+        let bars = meters.iter().take(MAX).map(|meter| HEIGHTS[full(meter, HEIGHTS.len() - 1)]);
         return bars.chain([more]).collect();
     }
     let bar = |meter: &Meter| {
@@ -158,11 +158,11 @@ pub(in crate::cmd) fn latencies(stream: &StreamSnapshot) -> String {
         Some(configured) => format!("latency: {} kept", Nanos(configured)),
         None => "latency: nobody tells it".to_owned(),
     };
-    if let Some(depth) = stream.depth_ns {
+    if let Some(depth) = stream.target_delay_ns {
         line += &format!(", arrivals ask for {}", Nanos(depth));
     }
     if known.measured_ns.is_some() {
-        let by = if known.by == "due" { "when it was due" } else { &known.by };
+        let by = if known.method == "due" { "when it was due" } else { &known.method };
         line += &format!("; {} by {by}", latency(stream));
     }
     line
@@ -204,7 +204,7 @@ fn counted(stream: &StreamSnapshot) -> Option<String> {
 fn levels(meters: &[Meter]) -> String {
     let db = |db: Option<f64>| db.map_or_else(|| "-inf".to_owned(), |db| format!("{db:.1}"));
     let level = |meter: &Meter| format!("{} / {}", db(meter.peak_db), db(meter.rms_db));
-    let levels = meters.iter().take(MOST).map(level).collect::<Vec<_>>().join(", ");
+    let levels = meters.iter().take(MAX).map(level).collect::<Vec<_>>().join(", ");
     format!("peak / RMS in dBFS: {levels}")
 }
 
@@ -230,10 +230,10 @@ fn followed(clock: &FollowedClockSnapshot) -> String {
     let mut line = format!("clock followed: CRF{stream} at {}", clock.address);
     line += &match (clock.rate_ppm, clock.uncertainty_ppm, clock.state) {
         (Some(rate), Some(unsure), _) => format!(", {rate:+.2} ± {unsure:.2} ppm against TAI"),
-        (.., FollowedClockState::Unheard) => ", nothing yet".to_owned(),
+        (.., FollowedClockState::Waiting) => ", nothing yet".to_owned(),
         _ => ", not heard for long enough to be relied upon".to_owned(),
     };
-    if let Some(held) = clock.held_ns {
+    if let Some(held) = clock.holdover_ns {
         line += &format!("; silent for {:.0} s, and held", held as f64 / 1e9);
     }
     line
@@ -241,5 +241,5 @@ fn followed(clock: &FollowedClockSnapshot) -> String {
 
 /// Makes another program's text safe for a terminal.
 pub(in crate::cmd) fn clean(text: &str) -> String {
-    printable(text, MOST_TEXT)
+    printable(text, MAX_TEXT)
 }

@@ -41,11 +41,11 @@ pub(super) fn unread(programs: &Programs) -> impl Iterator<Item = String> {
 }
 
 pub(super) fn json(programs: &Programs) -> Result<String, Failure> {
-    let unread = programs.unread().map(|(socket, _, why)| json!({"socket": socket, "why": why}));
+    let unread = programs.unread().map(|(socket, _, why)| json!({"socket": socket, "reason": why}));
     let all = json!({
-        "schema": 1,
+        "schema": 2,
         "programs": programs.values().collect::<Vec<_>>(),
-        "unread": unread.collect::<Vec<_>>(),
+        "unreadable": unread.collect::<Vec<_>>(),
     });
     let text = serde_json::to_string_pretty(&all);
     text.map(|text| text + "\n").map_err(|error| Failure::running(error.to_string()))

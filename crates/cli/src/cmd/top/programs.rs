@@ -15,7 +15,7 @@ use tautline_report::snapshot::{SCHEMA, Snapshot, StreamSnapshot};
 /// Maximum line length: more than a thousand streams need.
 const LONGEST: usize = 8 << 20;
 /// A program silent for this long is stopped, or is not taut.
-const PATIENCE: Span = Span::from_secs(1);
+const TIMEOUT: Span = Span::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct Programs(BTreeMap<PathBuf, Program>);
@@ -61,7 +61,7 @@ impl Programs {
 
     /// Whether every run has reported a whole second, or an error.
     pub(super) fn have_told_all(&self) -> bool {
-        let whole = |stream: &StreamSnapshot| stream.second.over_ns >= 1_000_000_000;
+        let whole = |stream: &StreamSnapshot| stream.second.interval_ns >= 1_000_000_000;
         self.0.values().all(|program| match &program.told {
             _ if program.flaw.is_some() => true,
             // A run that waits for a sender has no more to report.
@@ -124,7 +124,7 @@ impl Program {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if now - heard > PATIENCE {
+                    if now - heard > TIMEOUT {
                         (self.told, self.silent) = (None, true);
                     }
                     return;

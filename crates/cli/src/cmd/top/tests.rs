@@ -1,6 +1,6 @@
 use tautline_report::snapshot::{
-    ClockSnapshot, FollowedClockSnapshot, FollowedClockState, LatencySnapshot, Meter, SecondCounts,
-    Snapshot, StageLength, StreamSnapshot, StreamState, WorkedSnapshot, WorstStages,
+    ClockSnapshot, FollowedClockSnapshot, FollowedClockState, LatencySnapshot, Meter,
+    OffloadSnapshot, SecondCounts, Snapshot, StageLength, StreamSnapshot, StreamState, WorstStages,
 };
 use tautline_trial::{shape_in_help, shape_of_json, snapshot};
 
@@ -57,7 +57,7 @@ fn received() -> StreamSnapshot {
     StreamSnapshot {
         address: "rtp://0.0.0.0:5004".into(),
         sender: Some("10.0.0.7:5004".into()),
-        state: StreamState::Here,
+        state: StreamState::Connected,
         rate: 48_000,
         channels: 2,
         format: "l24".into(),
@@ -70,14 +70,14 @@ fn received() -> StreamSnapshot {
             measured_ns: Some(5_000_000),
             uncertainty_ns: Some(12_000),
             p99_ns: Some(5_100_000),
-            by: "sound".into(),
+            method: "sound".into(),
         },
         stages: vec![stage("wire", 250_000), stage("buffer", 750_000), stage("device", 3_000_000)],
-        depth_ns: Some(4_200_000),
+        target_delay_ns: Some(4_200_000),
         headroom_ns: Some(-400_000),
         counters: counters.map(|(name, count)| (name.to_owned(), count)).into(),
         second: SecondCounts {
-            over_ns: 1_000_000_000,
+            interval_ns: 1_000_000_000,
             packets: 996,
             lost: 4,
             loss_share: Some(0.004),
@@ -95,7 +95,7 @@ fn received() -> StreamSnapshot {
 
 fn run(streams: Vec<StreamSnapshot>) -> Snapshot {
     Snapshot {
-        schema: 1,
+        schema: 2,
         pid: 4242,
         role: "recv".into(),
         command: "taut recv --from rtp://0.0.0.0:5004".into(),
@@ -204,20 +204,20 @@ fn a_clock_that_is_followed_is_shown_with_its_rate_and_for_how_long_it_is_silent
     };
     let mut clock = FollowedClockSnapshot {
         address: "avtp://eth0/91:E0:F0:00:FE:08".into(),
-        state: FollowedClockState::Unheard,
+        state: FollowedClockState::Waiting,
         ..FollowedClockSnapshot::default()
     };
     let unheard = page(&clock);
     snapshot!(unheard);
     clock.stream = Some("02:22:33:44:55:66:0007".into());
-    clock.state = FollowedClockState::Heard;
+    clock.state = FollowedClockState::Locked;
     let new = page(&clock);
     snapshot!(new);
     (clock.rate_ppm, clock.uncertainty_ppm) = (Some(-12.345), Some(0.204));
     let heard = page(&clock);
     snapshot!(heard);
     assert!(!heard.contains("! recv"), "{heard}");
-    (clock.state, clock.held_ns) = (FollowedClockState::Held, Some(12_400_000_000));
+    (clock.state, clock.holdover_ns) = (FollowedClockState::Holdover, Some(12_400_000_000));
     let held = page(&clock);
     snapshot!(held);
     assert!(held.contains("! recv"), "{held}");
@@ -238,17 +238,17 @@ fn of_many_streams_the_chosen_one_is_seen() {
 
 #[test]
 fn plugins_that_a_worker_runs_are_shown_with_their_client_and_counts() {
-    let worked = WorkedSnapshot {
+    let worked = OffloadSnapshot {
         id: 3,
         plugin: "cmt:freeverb3".into(),
-        by: "desk\u{7} (10.0.0.2)".into(),
+        client: "desk\u{7} (10.0.0.2)".into(),
         phase: "running".into(),
         share: 0.0625,
         blocks: 9000,
         missed: 2,
         restarts: 1,
     };
-    let work = Snapshot { role: "work".into(), worked: vec![worked], ..run(Vec::new()) };
+    let work = Snapshot { role: "work".into(), offloads: vec![worked], ..run(Vec::new()) };
     let programs = told(&work);
     let page = page::page(&programs);
     snapshot!(page.trim());
@@ -256,7 +256,7 @@ fn plugins_that_a_worker_runs_are_shown_with_their_client_and_counts() {
     let screen = drawn(&programs, &ShownStream::default(), (120, 10)).join("\n");
     assert!(page.trim().lines().all(|line| screen.contains(line.trim())), "{screen}");
     assert!(programs.have_told_all());
-    let idle = page::page(&told(&Snapshot { worked: Vec::new(), ..work }));
+    let idle = page::page(&told(&Snapshot { offloads: Vec::new(), ..work }));
     assert_eq!(idle.trim().lines().count(), 1, "{idle}");
 }
 
@@ -267,7 +267,7 @@ fn where_nothing_runs_one_sentence_says_what_to_do() {
     assert!(page.contains("start one, such as taut demo") && page.lines().count() == 1, "{page}");
     snapshot!(drawn(&nothing, &ShownStream::default(), (120, 5))[2]);
     let json: serde_json::Value = serde_json::from_str(&page::json(&nothing).unwrap()).unwrap();
-    assert_eq!(json, serde_json::json!({"schema": 1, "programs": [], "unread": []}));
+    assert_eq!(json, serde_json::json!({"schema": 2, "programs": [], "unreadable": []}));
 }
 
 #[test]
@@ -277,8 +277,8 @@ fn help_gives_the_shape_of_the_json() {
     let (clock, counters) = (Some(ClockSnapshot::default()), Default::default());
     let stream = StreamSnapshot { worst, stages, counters, clock, ..received() };
     let clock = Some(FollowedClockSnapshot::default());
-    let worked = vec![WorkedSnapshot::default()];
-    let all = Snapshot { clock, worked, ..run(vec![stream]) };
+    let worked = vec![OffloadSnapshot::default()];
+    let all = Snapshot { clock, offloads: worked, ..run(vec![stream]) };
     let line = serde_json::to_string(&all).unwrap() + "\n";
     let (mut programs, talkers) = (Programs::default(), [Talker::new(), Talker::new()]);
     programs.look(&talkers.each_ref().map(Talker::socket));
@@ -298,8 +298,8 @@ fn help_gives_the_shape_of_the_json() {
 fn who_says_no_snapshot_is_named_with_the_reason_and_nothing_more() {
     let foreign: [(&[u8], &str); 5] = [
         (b"hello\n", "no snapshot"),
-        (b"{\"schema\": 2}\n", "schema 2 and not 1"),
-        (b"{\"schema\": 1, \"streams\": 5}\n", "no snapshot"),
+        (b"{\"schema\": 9}\n", "schema 9 and not 2"),
+        (b"{\"schema\": 2, \"streams\": 5}\n", "no snapshot"),
         (b"\xff\xfe\n[]\n", "schema null"),
         (&[b'x'; 9 << 20], "more than anybody reads"),
     ];

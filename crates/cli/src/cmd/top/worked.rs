@@ -1,6 +1,6 @@
 //! Table of the plugins that local workers run for other machines.
 
-use tautline_report::snapshot::{Snapshot, WorkedSnapshot};
+use tautline_report::snapshot::{OffloadSnapshot, Snapshot};
 
 use super::messages::clean;
 use super::programs::Programs;
@@ -12,13 +12,13 @@ pub(super) fn lines(programs: &Programs) -> Vec<String> {
 }
 
 fn of(run: &Snapshot) -> Vec<String> {
-    let plural = if run.worked.len() == 1 { "" } else { "s" };
-    let count = run.worked.len();
+    let plural = if run.offloads.len() == 1 { "" } else { "s" };
+    let count = run.offloads.len();
     let title = format!("work {}: {count} plugin{plural} for other machines", run.pid);
     let mut lines = vec![title];
     if count > 0 {
         let head = HEAD.map(str::to_owned);
-        let rows: Vec<_> = [head].into_iter().chain(run.worked.iter().map(row)).collect();
+        let rows: Vec<_> = [head].into_iter().chain(run.offloads.iter().map(row)).collect();
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
         let widths: [usize; HEAD.len()] = core::array::from_fn(|column| width(column).unwrap_or(0));
         lines.extend(rows.iter().map(|row| {
@@ -29,8 +29,8 @@ fn of(run: &Snapshot) -> Vec<String> {
     lines
 }
 
-fn row(worked: &WorkedSnapshot) -> [String; HEAD.len()] {
-    let WorkedSnapshot { plugin, by, phase, share, blocks, missed, restarts, .. } = worked;
+fn row(worked: &OffloadSnapshot) -> [String; HEAD.len()] {
+    let OffloadSnapshot { plugin, client: by, phase, share, blocks, missed, restarts, .. } = worked;
     [
         clean(plugin),
         clean(by),

@@ -19,11 +19,11 @@ use crate::voice::Voice;
 const WINDOW: Span = Span::from_secs(10);
 /// Maximum number of different sentences of one kind per window: a studio session opens as many
 /// streams at once.
-const MOST_ALIKE: usize = 32;
+const MAX_ALIKE: usize = 32;
 /// Maximum number of lines kept for a terminal that accepts none.
-const MOST_KEPT: usize = 256;
+const MAX_KEPT: usize = 256;
 /// Maximum line length, since plugin names come from clients.
-const MOST_CHARS: usize = 400;
+const MAX_CHARS: usize = 400;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum LineKind {
@@ -107,12 +107,12 @@ impl WorkLog {
     }
 
     fn opened(&mut self, by: &ApiAsker, stream: &WorkStreamState, now: LocalTime) {
-        let WorkStreamState { id, plugin, rate, most_frames, udp_port, share, .. } = stream;
+        let WorkStreamState { id, plugin, rate, max_frames, udp_port, share, .. } = stream;
         self.openers.insert(*id, Opener { name: by.to_string(), closed_by: None });
         let sentence = format!("stream {id} opens for {by}: {plugin} at {rate} Hz");
         if self.say(LineKind::Opened, &sentence, now) && self.voice == Voice::Verbose {
             self.keep(&format!(
-                "stream {id} hears UDP port {udp_port}, runs {most_frames} frames at once at most, and is promised \
+                "stream {id} hears UDP port {udp_port}, runs {max_frames} frames at once at most, and is promised \
                  {:.1} % of a core",
                 share * 100.0
             ));
@@ -129,7 +129,8 @@ impl WorkLog {
             news;
         let id = state.id;
         let opener = self.opener(id);
-        let (plugin, why) = (&state.plugin, state.why.as_deref().unwrap_or("no reason is known"));
+        let (plugin, why) =
+            (&state.plugin, state.reason.as_deref().unwrap_or("no reason is known"));
         let (kind, sentence) = match news {
             WorkNews::BegunAnew(_) => {
                 (LineKind::BegunAnew, format!("stream {id}{opener} is begun anew: {plugin}: {why}"))
@@ -154,7 +155,7 @@ impl WorkLog {
                 let counters = &state.counters;
                 let sentence = format!(
                     "stream {id}{opener} ends{how}: {plugin} at {} Hz, {} blocks worked on, {} missed",
-                    state.rate, counters.blocks, counters.gone
+                    state.rate, counters.blocks, counters.expired
                 );
                 (LineKind::Ended, sentence)
             }
@@ -165,14 +166,14 @@ impl WorkLog {
     /// Adds a line; returns `false` if it is only counted.
     fn say(&mut self, kind: LineKind, sentence: &str, now: LocalTime) -> bool {
         self.tell_what_was_left_out(now);
-        let sentence = printable(sentence, MOST_CHARS);
+        let sentence = printable(sentence, MAX_CHARS);
         let fresh = || SaidLately { since: now, sentences: Vec::new(), others: 0 };
         let lately = self.lately.entry(kind).or_insert_with(fresh);
         if let Some((_, again)) = lately.sentences.iter_mut().find(|(said, _)| *said == sentence) {
             *again += 1;
             return false;
         }
-        if lately.sentences.len() == MOST_ALIKE {
+        if lately.sentences.len() == MAX_ALIKE {
             lately.others += 1;
             return false;
         }
@@ -198,7 +199,7 @@ impl WorkLog {
 
     fn keep(&mut self, line: &str) {
         // For a terminal without a reader, the first lines are as useful as the last.
-        if self.voice != Voice::Quiet && self.lines.len() < MOST_KEPT {
+        if self.voice != Voice::Quiet && self.lines.len() < MAX_KEPT {
             self.lines.push_back(line.to_owned());
         }
     }
@@ -245,13 +246,13 @@ mod tests {
     fn strangers_from_everywhere_do_not_flood_the_terminal() {
         let mut log = WorkLog::new(Voice::Usual);
         (0..200).for_each(|last| log.served(&stranger(last), at(1)));
-        assert_eq!(log.due(at(1)).len(), MOST_ALIKE);
+        assert_eq!(log.due(at(1)).len(), MAX_ALIKE);
         let said = log.due(at(11));
-        assert_eq!(said, [format!("{} more visitors turned away within 10s", 200 - MOST_ALIKE)]);
+        assert_eq!(said, [format!("{} more visitors turned away within 10s", 200 - MAX_ALIKE)]);
     }
 
     fn stream(id: u32) -> WorkStreamState {
-        let state = r#"{"plugin":"a:b","rate":48000,"most_frames":64,"udp_port":1,"phase":"running","why":null,
+        let state = r#"{"plugin":"a:b","rate":48000,"max_frames":64,"udp_port":1,"phase":"running","reason":null,
             "restarts":0,"epoch":0,"dirty":false,"latency_frames":0,"core":null,"share":0.1,"counters":{}}"#;
         let mut state: serde_json::Value = serde_json::from_str(state).unwrap();
         state["id"] = id.into();
@@ -281,7 +282,7 @@ mod tests {
         log.served(&ServingNews::Refused { by, plugin, why: "no".into() }, at(1));
         let said = log.due(at(1));
         assert!(said[0].chars().all(is_printable), "{said:?}");
-        assert_eq!(said[0].chars().count(), MOST_CHARS);
+        assert_eq!(said[0].chars().count(), MAX_CHARS);
     }
 
     #[test]
@@ -291,6 +292,6 @@ mod tests {
         assert!(quiet.due(at(100)).is_empty());
         let mut usual = WorkLog::new(Voice::Usual);
         (0..100_000).for_each(|second| usual.served(&stranger((second % 256) as u8), at(second)));
-        assert_eq!(usual.lines.len(), MOST_KEPT);
+        assert_eq!(usual.lines.len(), MAX_KEPT);
     }
 }

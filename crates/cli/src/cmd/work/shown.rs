@@ -3,22 +3,22 @@
 
 use tautline_api::v1::WorkStreamState;
 use tautline_proto::time::Span;
-use tautline_report::snapshot::{Snapshot, WorkedSnapshot};
+use tautline_report::snapshot::{OffloadSnapshot, Snapshot};
 
 use super::log::WorkLog;
 
 pub(super) fn snapshot(states: &[WorkStreamState], log: &WorkLog, elapsed: Span) -> Snapshot {
-    let worked = states.iter().map(|state| WorkedSnapshot {
+    let worked = states.iter().map(|state| OffloadSnapshot {
         id: state.id,
         plugin: state.plugin.clone(),
-        by: log.opened_by(state.id).unwrap_or_default().to_owned(),
+        client: log.opened_by(state.id).unwrap_or_default().to_owned(),
         phase: phase(state),
         share: state.share,
         blocks: state.counters.blocks,
-        missed: state.counters.gone,
+        missed: state.counters.expired,
         restarts: state.restarts,
     });
-    Snapshot { elapsed_ns: elapsed.as_nanos(), worked: worked.collect(), ..Snapshot::default() }
+    Snapshot { elapsed_ns: elapsed.as_nanos(), offloads: worked.collect(), ..Snapshot::default() }
 }
 
 fn phase(state: &WorkStreamState) -> String {

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::program::{Call, PATIENCE, Running, call, taut, words};
+use super::program::{Call, Running, TIMEOUT, call, taut, words};
 use super::wireplumber::SetUp;
 use super::{Folder, Lack, skipped};
 
@@ -176,7 +176,7 @@ impl Desktop {
     /// Asks until what is in the graph is as wanted, and returns it.
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, is_so: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             match self.objects() {
                 Some(objects) if is_so(&objects) => return objects,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::program::{Call, PATIENCE, Running, call, words};
+use super::program::{Call, Running, TIMEOUT, call, words};
 use super::sound::Sound;
 use super::{Folder, Lack, skipped, until};
 
@@ -145,7 +145,7 @@ impl Server {
     /// The ports whose names begin so, in their order, once there are so many.
     #[track_caller]
     pub(crate) fn await_ports(&self, begin: &str, enough: usize) -> Vec<String> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             let mut found: Vec<_> =
                 self.latencies(begin).into_iter().map(|(name, _)| name).collect();
@@ -160,7 +160,7 @@ impl Server {
     /// Returns when this port says these latencies, or panics with what it says instead.
     #[track_caller]
     pub(crate) fn await_latencies(&self, port: &str, playback: &str, capture: &str) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             let found = self.latencies(port);
             let wanted = [playback, capture].map(str::to_owned);

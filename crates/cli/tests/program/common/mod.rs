@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 use program::{Running, taut, words};
 
-/// Rings and a latency that outlast a host that freezes for a tenth of a second: for what must be
+/// Rings and a latency that outlast a host that stalls for a tenth of a second: for what must be
 /// whole whenever it comes.
 pub(crate) const PATIENT: [&str; 7] =
     ["--period", "240", "--periods", "32", "--latency", "400ms", "--no-stall-monitor"];
@@ -86,7 +86,7 @@ pub(crate) fn free_udp_ports() -> u16 {
 /// Returns once it is so.
 #[track_caller]
 pub(crate) fn until(otherwise: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + program::PATIENCE;
+    let end = Instant::now() + program::TIMEOUT;
     while !is_so() {
         assert!(Instant::now() < end, "{otherwise}");
         std::thread::park_timeout(Duration::from_millis(10));
@@ -130,7 +130,7 @@ impl Onlooker {
     pub(crate) fn new() -> Self {
         let port = free_udp_ports();
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
-        socket.set_read_timeout(Some(program::PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(program::TIMEOUT)).unwrap();
         Self { socket, port }
     }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use super::program::PATIENCE;
+use super::program::TIMEOUT;
 use super::{Lack, skipped};
 
 pub(crate) use bottleneck::ThinLink;
@@ -34,7 +34,7 @@ impl Namespace {
     /// after both ends were set up, in its own time, and drops what is sent before.
     #[track_caller]
     fn comes_up(&self) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let show = ["-n", &self.name, "-br", "link", "show", "dev", &self.interface];
         loop {
             let said = Command::new("ip").args(show).output().unwrap().stdout;

@@ -14,7 +14,7 @@ use super::network::Namespace;
 use super::{Lack, said, skipped};
 
 /// Longer than anything here takes on the slowest machine; only what hangs reaches it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What is to be run.
 pub(crate) struct Call {
@@ -214,7 +214,7 @@ pub(crate) struct Ended {
 impl Running {
     /// Returns when it has written a line on standard error that holds `text`.
     pub(crate) fn wait_for(mut self, text: &str) -> Self {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while !self.said.last().is_some_and(|line| line.contains(text)) {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(line) => self.said.push(line),
@@ -226,7 +226,7 @@ impl Running {
 
     /// Returns when it has said each of these, in any order.
     pub(crate) fn wait_for_each(mut self, texts: &[String]) -> Self {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let said = |line: &String, text: &String| line.contains(text.as_str());
         while !texts.iter().all(|text| self.said.iter().any(|line| said(line, text))) {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
@@ -258,7 +258,7 @@ impl Running {
     /// late.
     #[track_caller]
     pub(crate) fn becomes(mut self, is_so: impl Fn(&str) -> bool) -> Self {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while !is_so(self.answer("status")) {
             assert!(Instant::now() < until, "it never became so: {:?}", self.said.last());
         }
@@ -271,7 +271,7 @@ impl Running {
         let stdin = self.child.stdin.as_mut().expect("a program that is controlled");
         stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
         loop {
-            let said = self.lines.recv_timeout(PATIENCE);
+            let said = self.lines.recv_timeout(TIMEOUT);
             let said = said.unwrap_or_else(|why| panic!("{line:?}: {why}; {:#?}", self.said));
             let is_answer = said.starts_with("ok ") || said.starts_with("error ");
             self.said.push(said);
@@ -338,7 +338,7 @@ impl Running {
 
     /// Waits until it ends by itself.
     pub(crate) fn end(mut self) -> Ended {
-        let until = Instant::now() + PATIENCE + self.lasts;
+        let until = Instant::now() + TIMEOUT + self.lasts;
         loop {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(line) => self.said.push(line),
@@ -348,7 +348,7 @@ impl Running {
                 }
             }
         }
-        let out = self.out.recv_timeout(PATIENCE).unwrap();
+        let out = self.out.recv_timeout(TIMEOUT).unwrap();
         let status = self.child.wait().unwrap().code();
         Ended { status, out, said: core::mem::take(&mut self.said) }
     }

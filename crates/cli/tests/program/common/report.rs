@@ -63,7 +63,8 @@ impl Report {
     #[track_caller]
     pub(crate) fn adds_up(&self) {
         let causes: u64 = CAUSES.iter().map(|name| self.cause(name)).sum();
-        let missed: u64 = ["late", "lost", "unheard"].map(|name| self.count(name)).iter().sum();
+        let missed: u64 =
+            ["late", "lost", "underrun_discarded"].map(|name| self.count(name)).iter().sum();
         assert_eq!(causes, missed, "{:#}", self.0);
     }
 

@@ -49,7 +49,7 @@ pub(crate) const NO_ANSWER: &str = "did not answer within";
 pub(crate) const SERVER_ENDED: &str = "taut serve ended there";
 /// The device stopped calling.
 pub(crate) const TIMER_GOES_ON: &str = "a timer goes on in its place";
-pub(crate) const GROUP_CLAIMED: &str = "claimed a group by MAAP";
+pub(crate) const GROUP_CLAIMED: &str = "claimed a group via MAAP";
 pub(crate) const GROUP_LOST: &str = "has claimed this address too";
 pub(crate) const GROUP_CHANGED: &str = "claimed another group";
 /// `taut lab delay` measures.
@@ -64,14 +64,14 @@ pub(crate) const TOO_OLD_WHEN_SENT: &str = "old when they leave";
 pub(crate) const NOT_READABLE: &str = "nothing can be read of those that come";
 pub(crate) const NOT_PLAYED: &str = "so it is not played";
 /// `taut top` cannot see this program.
-pub(crate) const WATCHED_BY_NONE: &str = "nobody can look at this";
+pub(crate) const WATCHED_BY_NONE: &str = "this run cannot be observed";
 /// An experiment begins to measure.
 pub(crate) const COUNTED_NOW: &str = "its packets count now";
 /// Sender and receiver use the same clock.
 pub(crate) const ONE_CLOCK: &str = "which both ends read";
 pub(crate) const UNKNOWN_CLOCK: &str = "the sender's clock is not known";
-pub(crate) const CLOCK_SILENT: &str = "the clock that is followed is silent";
-pub(crate) const CLOCK_UNHEARD: &str = "nothing is heard yet of the clock";
+pub(crate) const CLOCK_SILENT: &str = "the followed clock is silent";
+pub(crate) const CLOCK_UNHEARD: &str = "no clock packets received yet";
 /// PipeWire runs the stream; the period follows.
 pub(crate) const GRAPH_PERIOD: &str = "the graph calls every";
 /// The latency is lower than the packets need.
@@ -99,7 +99,7 @@ pub(crate) const ECHO_OFF: &str =
 /// The operating system reports EFBIG.
 pub(crate) const FILE_TOO_LARGE: &str = "File too large";
 /// A ledger has no room.
-pub(crate) const LEDGER_BROKEN: &str = "is not whole";
+pub(crate) const LEDGER_BROKEN: &str = "is incomplete";
 /// The receiver starts again with the format that the sender announces.
 pub(crate) const BEGUN_AGAIN: &str = "begun anew with that";
 

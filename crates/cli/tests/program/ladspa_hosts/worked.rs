@@ -275,7 +275,7 @@ mod exclusive {
                 let outputs = hosted.run(&inputs, &controls);
                 outputs[0].iter().zip(inputs[0]).any(|(out, dry)| (out - dry).abs() > 1e-6)
             };
-            let until = std::time::Instant::now() + crate::common::program::PATIENCE;
+            let until = std::time::Instant::now() + crate::common::program::TIMEOUT;
             let await_it = |hosted: &mut Hosted, wanted: bool| {
                 // Ten in a row: a single one may be on its way.
                 let (mut row, mut since) = (0, now());

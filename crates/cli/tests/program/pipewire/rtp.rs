@@ -50,7 +50,7 @@ mod exclusive {
             }
             // It leaves its packets to a timer and tells nothing of its clock, so that they are followed by
             // resampling.
-            for counter in ["lost", "late", "unheard", "missing_frames"] {
+            for counter in ["lost", "late", "underrun_discarded", "missing_frames"] {
                 assert_eq!(report.count(counter), 0, "{counter}: {:#}", report.0);
             }
             sent.write(&desktop.folder().join("sent.wav"));

@@ -1,4 +1,4 @@
-//! Texts for notes whose fix needs no option or key: the same for every program.
+//! Texts of notes whose fix needs no option or key, so that they are the same in every program.
 
 use tautline_proto::crf_follower::{CrfLack, CrfNote};
 use tautline_proto::wire::avtp::crf::CrfInvalid;
@@ -10,11 +10,11 @@ pub fn alike(note: &Note<'_>) -> Option<String> {
     match note {
         Note::Clock { address, note } => Some(clock(address, note)),
         Note::AddressTaken { address, by } => Some(format!(
-            "{address}: {by} has claimed this address too and has more right to it, so that nothing is sent there any \
-             more; another is claimed, which takes two seconds"
+            "{address}: {by} has claimed this address too and takes precedence; nothing is sent until another address \
+             is claimed, which takes two seconds"
         )),
         Note::AddressMoved { from, to } => Some(format!(
-            "{from}: claimed another group by MAAP, the stream goes to {to} from now on; let listeners listen there"
+            "{from}: claimed another group via MAAP, the stream goes to {to} now; point its receivers there"
         )),
         _ => None,
     }
@@ -22,52 +22,51 @@ pub fn alike(note: &Note<'_>) -> Option<String> {
 
 /// Returns the text for an address that was claimed for a stream without one.
 pub fn claimed(without: &str, address: &str) -> String {
-    format!("{without}: claimed a group by MAAP, the stream goes to {address}")
+    format!("{without}: claimed a group via MAAP, the stream goes to {address}")
 }
 
 fn clock(address: &str, note: &CrfNote) -> String {
     match note {
         CrfNote::Unheard(lack) => format!(
-            "{address}: nothing is heard yet of the clock to follow, so that rates are found by the streams' own \
-             packets; {}",
+            "{address}: no clock packets received yet, so rates are measured from the streams' own packets; {}",
             missing(*lack)
         ),
-        CrfNote::Heard => format!("{address}: the clock to follow is heard now"),
+        CrfNote::Heard => format!("{address}: clock packets are received now"),
         CrfNote::Held(false) => format!(
-            "{address}: the clock that is followed is silent; its rate is held, and less sure with each second: does \
-             its talker run, and is the way to it whole?"
+            "{address}: the followed clock is silent; its last rate is held and gets less certain each second: is its \
+             talker running and reachable?"
         ),
         CrfNote::Held(true) => format!(
-            "{address}: the clock that is followed is told of by times that are not to be relied upon (tu, or they \
-             do not fit); its rate is held, and less sure with each second: have the talker's clock kept by PTP"
+            "{address}: the times of the followed clock are unreliable (tu, or inconsistent); its last rate is held and \
+             gets less certain each second: have the talker synchronize its clock by PTP"
         ),
-        CrfNote::Back => format!("{address}: the clock that is followed is heard again"),
+        CrfNote::Back => format!("{address}: clock packets are received again"),
     }
 }
 
 fn missing(lack: CrfLack) -> String {
     match lack {
-        CrfLack::Nothing => "does its talker run, and send there?".to_owned(),
-        CrfLack::Uncertain => "its talker says that its times are not to be relied upon (tu): have the talker's clock \
-                               kept by PTP"
+        CrfLack::Nothing => "is its talker running and sending there?".to_owned(),
+        CrfLack::Uncertain => "its talker marks its times as uncertain (tu): have the talker synchronize its clock by \
+                               PTP"
             .to_owned(),
         CrfLack::Invalid(CrfInvalid::OtherStream) => {
-            "what comes is of another stream: name that one by ?streamid=, or leave it out".to_owned()
+            "packets of another stream arrive: name it with ?streamid=, or leave that out".to_owned()
         }
         CrfLack::Invalid(CrfInvalid::Subtype) => {
-            "what comes is no CRF: name the address of the clock, which the sound does not come by".to_owned()
+            "packets arrive that are not CRF: name the clock's own address, not that of the audio".to_owned()
         }
         CrfLack::Invalid(CrfInvalid::Frequency | CrfInvalid::Pull) => {
-            "what comes is told at a frequency that is no multiple or part of the streams' rate: have the talker tell \
-             of that"
+            "the clock's frequency is not a multiple or fraction of the streams' rate: have the talker use one that \
+             is"
                 .to_owned()
         }
         CrfLack::Invalid(CrfInvalid::Type) => {
-            "what comes is no clock of samples: have the talker tell of one (AUDIO_SAMPLE)".to_owned()
+            "the clock does not count audio samples: have the talker send AUDIO_SAMPLE".to_owned()
         }
         CrfLack::Invalid(other) => {
             let reason = CrfInvalid::NAMES[other.index()];
-            format!("what comes cannot be read as CRF ({reason}): is the talker sound?")
+            format!("invalid CRF packets arrive ({reason}): does the talker work correctly?")
         }
     }
 }
@@ -91,7 +90,7 @@ mod tests {
             assert!(mends.iter().any(|word| mend.contains(word)), "{told}");
         }
         let heard = [CrfNote::Heard, CrfNote::Back].map(|note| clock(address, &note));
-        assert!(heard.iter().all(|told| told.contains("is heard")), "{heard:?}");
-        assert_ne!(heard[0], heard[1], "what was told is not told again");
+        assert!(heard.iter().all(|told| told.contains("are received")), "{heard:?}");
+        assert_ne!(heard[0], heard[1], "the second note differs from the first");
     }
 }

@@ -12,8 +12,8 @@ pub use tautline_io::local::{is_private, places};
 
 use super::Unobservable;
 
-/// Returns the sockets of all runs that this user may observe: their own, and for root those of all
-/// users unless `XDG_RUNTIME_DIR` names another folder. Removes sockets without a listener.
+/// Returns the sockets of all runs that this user may observe: the user's own, or for root those of
+/// all users, unless `XDG_RUNTIME_DIR` names another folder. Removes sockets without a listener.
 pub fn sockets() -> Vec<PathBuf> {
     let user = effective_user();
     let own = places();
@@ -24,7 +24,8 @@ pub fn sockets() -> Vec<PathBuf> {
     }
     folders.retain(|(folder, owner)| is_private_to(folder, *owner));
     folders.dedup();
-    // No removal in another user's folder: that user could replace the file meanwhile.
+    // Nothing is removed in another user's folder, because that user could replace the file
+    // meanwhile.
     let here = |(folder, owner): &(PathBuf, u32)| match *owner == user {
         true => sockets_in(folder),
         false => listed(folder),
@@ -45,7 +46,7 @@ fn everybodys() -> impl Iterator<Item = (PathBuf, u32)> {
     run.chain(tmp)
 }
 
-/// Sockets of a folder by name, after a `sweep`.
+/// Returns the sockets of a folder by name, after a `sweep`.
 pub fn sockets_in(folder: &Path) -> Vec<PathBuf> {
     sweep(folder);
     listed(folder)
@@ -65,7 +66,7 @@ pub(super) fn make(folder: &Path) -> Result<(), Unobservable> {
     })
 }
 
-/// Returns the process number in a socket's name, `PID.sock` or `PID.N.sock`.
+/// Returns the PID in a socket's name, `PID.sock` or `PID.N.sock`.
 pub fn process_of(socket: &Path) -> Option<u32> {
     process_before(socket, ".sock")
 }
@@ -98,7 +99,7 @@ fn remove_deserted(folder: &Path, suffix: &str, is_old: impl Fn(&Metadata) -> bo
         let is_left = |found: Metadata| found.file_type().is_socket() && is_old(&found);
         // A process without an entry here may still run, for example in a container.
         let is_seen = |process| Path::new(&format!("/proc/{process}")).exists();
-        // Connecting disturbs the process, so only unknown processes are checked.
+        // Connecting disturbs the process, so this checks only unknown processes.
         if process_before(&path, suffix).is_some_and(|process: u32| !is_seen(process))
             && fs::symlink_metadata(&path).is_ok_and(is_left)
             && is_deserted(&path)

@@ -48,7 +48,7 @@ fn who_looks_is_told_a_line_at_a_time_and_nobody_else_is_worked_for() {
     let folder = Folder::new("told");
     let observers = Observers::open_in(&folder.0, "recv").unwrap();
     assert!(!observers.are_here());
-    observers.tell(|| unreachable!("nobody is here"));
+    observers.tell(|| unreachable!("there is no observer"));
     let stream = UnixStream::connect(only_socket(&folder.0)).unwrap();
     assert!(observers.are_here());
     observers.tell_now(2);
@@ -67,7 +67,7 @@ fn a_reader_that_never_reads_is_waited_for_by_nobody_and_dropped() {
     let observers = Observers::open_in(&folder.0, "send").unwrap();
     let mut deaf = UnixStream::connect(only_socket(&folder.0)).unwrap();
     assert!(observers.are_here());
-    // More than a socket buffer holds: a rest stays, and later lines are skipped.
+    // This is more than a socket buffer holds: a rest stays, and later lines are skipped.
     (0..50).for_each(|_| observers.tell_now(2_000));
     {
         let served = observers.served.as_ref().unwrap();
@@ -87,14 +87,14 @@ fn more_than_a_few_are_sent_away_and_come_to_a_place_when_one_is_free() {
     let folder = Folder::new("many");
     let observers = Observers::open_in(&folder.0, "send").unwrap();
     let socket = only_socket(&folder.0);
-    let mut all: Vec<_> = (0..=MOST).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    let mut all: Vec<_> = (0..=MAX).map(|_| UnixStream::connect(&socket).unwrap()).collect();
     assert!(observers.are_here());
     assert_eq!(all.pop().unwrap().read(&mut [0]).unwrap(), 0, "one too many");
     all.pop();
     let next = UnixStream::connect(&socket).unwrap();
     assert!(observers.are_here());
     observers.tell_now(1);
-    assert!(BufReader::new(next).lines().next().unwrap().unwrap().starts_with("{\"schema\":1"));
+    assert!(BufReader::new(next).lines().next().unwrap().unwrap().starts_with("{\"schema\":2"));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn another_process_of_our_number_keeps_its_sockets_and_we_have_one_beside_them()
     let theirs = names().take(60).map(|name| folder.0.join(name)).collect::<Vec<_>>();
     let listeners = theirs.iter().map(|at| UnixListener::bind(at).unwrap()).collect::<Vec<_>>();
     let mut ours = Vec::new();
-    // Runs of this process are counted, including those of other tests.
+    // The count includes runs of other tests in this process.
     while ours.len() < 2 {
         let observers = Observers::open_in(&folder.0, "send").unwrap();
         ours.push(observers.served.as_ref().unwrap().lock().unwrap().socket.clone());
@@ -198,6 +198,6 @@ fn an_onlooker_is_told_as_often_as_others_where_nobody_else_looks() {
         });
     }
     assert_eq!(onlooker.newest().map(|newest| newest.elapsed_ns), Some(1));
-    assert_eq!(onlooker.newest(), None, "it is told once");
+    assert_eq!(onlooker.newest(), None, "it is reported once");
     assert!(asked == 1 || !onlooker.is_due(tautline_io::clock::now()), "ten times a second");
 }

@@ -1,5 +1,5 @@
-//! Finds sound that was resampled on its way: it lies between the frames of the packets, at a
-//! slightly different rate.
+//! Finds sound that was resampled: it lies between the frames of the packets, at a slightly
+//! different rate.
 
 use tautline_dsp::align::{Along, Likeness, LineFitter, NEAR, likeliest};
 use tautline_dsp::resample::Quality;
@@ -8,12 +8,12 @@ use tautline_proto::time::{FineFrames, Frames, MediaPoint, MediaTime};
 use super::recent::RecentFrames;
 
 /// Frames per comparison: enough that only the right place matches, and few enough that a change of
-/// place spoils little.
+/// place affects little sound.
 pub(super) const WINDOW: usize = 1024;
-/// Maximum residual energy of a match: −30 dB. Resamplers differ at the highest frequencies:
-/// halfway between frames, the shorter ones attenuate them by some dB.
+/// Maximum residual energy of a match: −30 dB. Resamplers differ at the highest frequencies;
+/// halfway between frames, shorter ones attenuate them by a few dB.
 const LEFT_OVER: f64 = 1e-3;
-/// Refinement rounds; each roughly squares the error.
+/// Refinement rounds; each approximately squares the error.
 const ROUNDS: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,7 +51,7 @@ impl Between {
     ) -> Option<WindowOrigin> {
         let (nearest, _) = likeliest(|away| {
             let there = brought.run(guess + Frames::new(away), WINDOW).unwrap_or_default();
-            // Inverted sound is different sound.
+            // Inverted sound does not match.
             Likeness::between(samples, there).correlation().max(0.0)
         })?;
         let sound = |first: i64, out: &mut [f32]| {
@@ -61,7 +61,7 @@ impl Between {
         let near = Along { place: nearest as f64, drift };
         // A threshold of 0.0 always runs all rounds.
         let along = self.0.refine(samples, near, (ROUNDS, 0.0), sound)?;
-        // `false` for the NaN of a hole.
+        // This is `false` for the NaN of a hole.
         let left_over = self.0.likeness(samples, along, sound).left_over();
         let found = along.place.abs() <= NEAR as f64 + 1.0 && left_over <= LEFT_OVER;
         let parts = FineFrames::from_parts((along.place * FineFrames::ONE as f64) as i64);

@@ -1,4 +1,4 @@
-//! Sound that a card plays, recorded once for all its streams.
+//! Records the sound that a card plays, once for all its streams.
 
 use std::collections::VecDeque;
 
@@ -12,10 +12,10 @@ use super::rings::{Reader, Writer, rings};
 use super::voices::{Chorus, OutputTap, voices};
 use crate::plan::packets_within;
 
-/// Capacity of the rings: maximum pause of the ordinary thread.
+/// Capacity of the rings: the maximum pause of the ordinary thread.
 pub(super) const HELD: Span = Span::from_secs(2);
 
-/// Records the first channel that a card plays. Real-time safe.
+/// Records the first channel of a card's output. Real-time safe.
 pub struct CardEar {
     writer: Writer<Meets>,
     channels: usize,
@@ -27,7 +27,8 @@ impl Listener for CardEar {
     }
 }
 
-/// Time of a run of frames at the DAC: each frame when due, but never before it was taken.
+/// Time of a run of frames at the DAC. Each frame has its due time, but never a time before the
+/// card took it.
 #[derive(Debug, Clone, Copy)]
 struct Meets {
     due: LocalTime,
@@ -62,8 +63,8 @@ impl Hearing {
         self.heard.is_abandoned()
     }
 
-    /// Reads the new sound. Called before packet traces are read, so that each played packet has
-    /// its trace.
+    /// Reads the new sound. It is called before packet traces are read, so that each played packet
+    /// has its trace.
     pub(crate) fn listen(&mut self) {
         let Self { heard, voices, sound, begin, times, .. } = self;
         voices.listen();
@@ -78,7 +79,7 @@ impl Hearing {
         self.begin + self.sound.len()
     }
 
-    /// Frame before which every packet has its trace.
+    /// Returns the frame before which every packet has its trace.
     pub(super) fn settled(&self) -> usize {
         self.end().saturating_sub(self.rate.frames_within(REACH).as_len()).max(self.begin)
     }
@@ -87,8 +88,8 @@ impl Hearing {
         &self.sound[start - self.begin..][..WINDOW]
     }
 
-    /// Drops the sound that every stream has searched, except for one window before the next of
-    /// each.
+    /// Drops the sound that every stream has searched, except for one window before the next window
+    /// of each.
     pub(crate) fn forget(&mut self) {
         let begin = self.settled().saturating_sub(2 * WINDOW).max(self.begin);
         let first = self.meets(begin);

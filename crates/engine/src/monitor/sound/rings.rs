@@ -1,16 +1,16 @@
-//! Sample runs from a device's thread to the ordinary one, wait-free.
+//! Transfers runs of samples from a device's thread to the ordinary thread, wait-free.
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_dsp::channel::pick;
 
-/// Header of a run; its samples are in the sample ring.
+/// Header of a run. Its samples are in the sample ring.
 #[derive(Debug, Clone, Copy)]
 struct Mark<At> {
     at: At,
     frames: u32,
 }
 
-/// Writing end of two rings: samples, and the place or time of each run.
+/// Writing end of two rings: the samples, and the position of each run.
 pub struct Writer<At> {
     samples: Producer<f32>,
     marks: Producer<Mark<At>>,
@@ -31,7 +31,7 @@ pub fn rings<At>(samples: usize, marks: usize) -> (Writer<At>, Reader<At>) {
 }
 
 impl<At> Writer<At> {
-    /// Writes one channel of a run; drops the run if there is no room. Wait-free.
+    /// Writes one channel of a run, or drops the run if there is no room. Wait-free.
     pub fn write(&mut self, at: At, channels: usize, channel: usize, samples: &[f32]) {
         self.write_parts(at, channels, channel, [samples, &[]]);
     }
@@ -86,7 +86,7 @@ impl<At> Reader<At> {
         self.marks.is_abandoned()
     }
 
-    /// Reads every run. Allocates for a run that wraps around the ring.
+    /// Reads every run. Allocates if a run wraps around the ring.
     pub fn read(&mut self, mut take: impl FnMut(At, &[f32])) {
         while let Ok(mark) = self.marks.pop() {
             let Ok(chunk) = self.samples.read_chunk(mark.frames as usize) else { return };

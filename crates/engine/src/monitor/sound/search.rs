@@ -1,4 +1,4 @@
-//! Finds the place of a window of sound in the frames that packets brought, if it is unique.
+//! Finds a window of sound in the frames of the packets, if its place is unique.
 
 use tautline_dsp::align::{Backoff, NEAR, outwards};
 use tautline_proto::time::{Frames, MediaTime};
@@ -8,23 +8,24 @@ use super::between::{Between, WindowOrigin};
 use super::recent::RecentFrames;
 use super::window::SoundWindow;
 
-/// Sound with more candidates than this is ambiguous.
-const MOST_TRIES: u32 = 64;
-/// Consecutive failures after which the expensive searches back off. The search between frames has
-/// more, because a hole in every other window must not end it for resampled sound.
-const WIDE_PATIENCE: u32 = 1;
-const BETWEEN_PATIENCE: u32 = 8;
+/// Maximum candidates; sound with more is ambiguous.
+const MAX_TRIES: u32 = 64;
+/// Consecutive failures after which the expensive searches back off. The search between frames
+/// allows more, because a hole in every other window must not end it for resampled sound.
+const WIDE_TIMEOUT: u32 = 1;
+const BETWEEN_TIMEOUT: u32 = 8;
 /// Search state: the last match, relative to the ledger.
 pub(super) struct Search {
     reach: i64,
     last: i64,
-    /// Back-offs of the search everywhere and of the search between frames.
+    /// Back-off states of the search everywhere and of the search between frames.
     wide: Backoff,
     fine: Backoff,
-    /// Search for resampled sound, created when needed: its kernel takes milliseconds to compute.
+    /// Search for resampled sound. It is created when needed, because its kernel takes milliseconds
+    /// to compute.
     between: Option<Between>,
     drift: f64,
-    /// Whether the last match was resampled, with at most one failure since.
+    /// Whether the last match was resampled and at most one window has failed since.
     resampled: bool,
     #[cfg(test)]
     pub(super) tried: Tried,
@@ -43,8 +44,8 @@ impl Search {
         Self {
             reach: reach.count(),
             last: 0,
-            wide: Backoff::after(WIDE_PATIENCE),
-            fine: Backoff::after(BETWEEN_PATIENCE),
+            wide: Backoff::after(WIDE_TIMEOUT),
+            fine: Backoff::after(BETWEEN_TIMEOUT),
             between: None,
             drift: 0.0,
             resampled: false,
@@ -53,9 +54,9 @@ impl Search {
         }
     }
 
-    /// Finds the place of `samples`, a whole window; the ledger suggests `guess`. Returns the
-    /// reason if that fails. Unless `anywhere`, only cheap searches run: the window overlaps
-    /// another one.
+    /// Finds the place of `samples`, a whole window; `guess` is the place by the ledger. Returns
+    /// the reason if that fails. Unless `anywhere`, only cheap searches run, because the window
+    /// overlaps another one.
     pub(super) fn place(
         &mut self,
         samples: &[f32],
@@ -71,8 +72,8 @@ impl Search {
         if let Some(first) = self.look_near(&window, guess) {
             return self.take(&window, first, guess);
         }
-        // Tries the kind of the last match first. The kernel for resampled sound takes longer to
-        // compute than a search everywhere.
+        // This tries the kind of the last match first. The kernel for resampled sound takes longer
+        // to compute than a search everywhere.
         if anywhere
             && !self.resampled
             && let Some(first) = self.look_everywhere(&window, guess)
@@ -97,12 +98,12 @@ impl Search {
     }
 
     fn look_near(&self, window: &SoundWindow<'_>, guess: MediaTime) -> Option<MediaTime> {
-        // Cards drift by less within a window, and a slip is one frame.
+        // Within a window cards drift by less than this, and a slip is one frame.
         let mut near = outwards(NEAR).map(|away| guess + Frames::new(self.last + away));
         near.find(|place| window.matches(*place))
     }
 
-    /// Accepts a match at `first` unless the window matches elsewhere, too.
+    /// Accepts a match at `first` unless the window also matches elsewhere.
     fn take(
         &mut self,
         window: &SoundWindow<'_>,
@@ -142,7 +143,7 @@ impl Search {
             let other = between.place(window.samples, window.brought, place, origin.drift);
             let again =
                 other.is_some_and(|other| (other.point - origin.point).as_f64().abs() > 1.0);
-            if again || tries > MOST_TRIES {
+            if again || tries > MAX_TRIES {
                 return Err(Why::Repeats);
             }
         }
@@ -156,8 +157,8 @@ impl Search {
         if !self.fine.is_over() {
             return None;
         }
-        // The first window of new sound matches nowhere as a whole; do not compute the kernel for
-        // it.
+        // The first window of new sound matches nowhere as a whole, so the kernel is not computed
+        // for it.
         if self.between.is_none() && !self.fine.has_failed() {
             self.fine.fail();
             return None;
@@ -195,7 +196,7 @@ impl Search {
             self.tried.everywhere += 1;
         }
         let all = window.likely(guess, self.reach).filter(|place| window.matches(*place));
-        // At equal distance, the later one.
+        // At equal distance, it takes the later one.
         let far = |place: &MediaTime| (*place - guess).count();
         let found = all.min_by_key(|place| (far(place).abs(), far(place) < 0));
         if found.is_none() {

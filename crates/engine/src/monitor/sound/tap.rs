@@ -42,8 +42,8 @@ impl PacketTap {
         }
     }
 
-    /// Sends the pending frames if no more may follow. Kept out of the path of later packets:
-    /// inlined there it cost each 15 instructions for its stack frame.
+    /// Sends the pending frames if no more can follow. Not inlined: in the path of later packets,
+    /// its stack frame cost 15 instructions each.
     #[inline(never)]
     pub(crate) fn tell<'a>(
         &mut self,

@@ -1,4 +1,5 @@
-//! Voices of the mix, reported by the mixer: in a sum of several streams none can be found.
+//! Voices of the mix: the streams that sound, as reported by the mixer. In a sum of several streams
+//! none can be found.
 
 use std::collections::VecDeque;
 
@@ -34,7 +35,7 @@ pub(crate) struct OutputTap {
     said: Voices,
 }
 
-/// Capacity for changes: one in each of a quarter of a thousand blocks.
+/// Capacity for changes: one per block, for 256 blocks.
 const WAITING: usize = 256;
 
 pub(super) fn voices() -> (OutputTap, Chorus) {
@@ -44,17 +45,17 @@ pub(super) fn voices() -> (OutputTap, Chorus) {
 }
 
 impl OutputTap {
-    /// Reports the voices at the DAC from `at` on; silence counts as a pause of the last ones.
+    /// Reports the voices at the DAC from `at` on. Silence counts as a pause of the last voices.
     pub(crate) fn say(&mut self, at: LocalTime, voices: Voices) {
         let news = voices != Voices::Nobody && voices != self.said;
-        // The ring is full: retry with the next block.
+        // If the ring is full, the next block tries again.
         if news && self.ring.push((at, voices)).is_ok() {
             self.said = voices;
         }
     }
 
-    /// Returns whether the stream at `place`, of `of`, may be found: it plays alone now or is the
-    /// only one.
+    /// Returns whether the stream at `place` of `of` can be found, because it plays alone now or is
+    /// the only stream.
     pub(crate) fn may_be_found(&self, place: usize, of: usize) -> bool {
         of == 1 || self.said == Voices::One(place)
     }

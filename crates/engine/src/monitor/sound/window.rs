@@ -1,4 +1,4 @@
-//! Comparison of a window of a card's sound with the frames of packets at one place.
+//! Compares a window of a card's sound with the frames of packets at one place.
 
 use core::ops::RangeInclusive;
 
@@ -8,16 +8,17 @@ use tautline_proto::time::{Frames, MediaTime};
 use super::between::WINDOW;
 use super::recent::RecentFrames;
 
-/// Maximum residual energy of a match: −60 dB, above the rounding of a volume and below other
-/// sound.
+/// Maximum residual energy of a match: −60 dB. This is above the rounding errors of a volume and
+/// below other sound.
 const LEFT_OVER: f64 = 1e-6;
 /// Mean square below which a window is silence and gives no result: −90 dBFS.
 const SILENCE: f64 = 1e-9;
 /// Maximum deviation of a sample in a candidate, relative to the loudest sample.
 const LIKELY: f32 = 0.01;
-/// Maximum deviation between frames: half a frame off, a tone of 8 kHz deviates by half.
+/// Maximum deviation between frames: at half a frame's distance, a tone of 8 kHz deviates by half.
 const ALIKE: f32 = 0.5;
-/// Stride of the comparison, prime to [`WINDOW`]: the first samples are far from each other.
+/// Stride of the comparison, coprime to [`WINDOW`], so that the first samples are far from each
+/// other.
 const STRIDE: usize = 389;
 /// Samples compared in that order before all are compared.
 const FIRST: usize = 8;
@@ -27,11 +28,12 @@ const TOGETHER: usize = 32;
 pub(super) struct SoundWindow<'a> {
     pub(super) samples: &'a [f32],
     pub(super) brought: &'a RecentFrames,
-    /// The loudest sample, and two far from it.
+    /// The loudest sample, and two samples far from it.
     landmarks: Landmarks,
 }
 
-/// Extra tolerance over [`LIKELY`] when places are compared together: no rounding hides a match.
+/// Extra tolerance over [`LIKELY`] when places are compared together, so that rounding hides no
+/// match.
 const SAFE: f32 = 1.001;
 
 pub(super) fn longest_run(reach: Frames) -> Frames {
@@ -43,7 +45,7 @@ fn loudest(samples: &[f32]) -> usize {
     let mut most = [0.0_f32; TOGETHER];
     for chunk in chunks {
         for (most, sample) in most.iter_mut().zip(chunk) {
-            // Compiles to one instruction, unlike `max`.
+            // This compiles to one instruction, unlike `max`.
             *most = if sample.abs() > *most { sample.abs() } else { *most };
         }
     }
@@ -84,7 +86,7 @@ impl<'a> SoundWindow<'a> {
         Likeness::between(self.samples, self.there(place))
     }
 
-    /// Returns whether the window may lie within a frame of `place`: no sample deviates much.
+    /// Returns whether the window can lie within a frame of `place`: no sample deviates much.
     pub(super) fn resembles(&self, place: MediaTime, gain: f32) -> bool {
         self.is_near(self.there(place), gain, ALIKE)
     }
@@ -127,13 +129,13 @@ impl<'a> SoundWindow<'a> {
         likely.map(move |index| first + Frames::from_len(index))
     }
 
-    /// Returns the best place around a matching one: low-frequency sound also matches its
-    /// neighbours, less well.
+    /// Returns the best place around a matching one. Low-frequency sound also matches at
+    /// neighbouring places, but less well.
     pub(super) fn settle(&self, mut best: MediaTime) -> MediaTime {
         let one = Frames::new(1);
         let left_over = |place: MediaTime| self.likeness(place).left_over();
         let mut left = left_over(best);
-        // An exact match, usual at full volume, cannot be improved.
+        // An exact match, which is usual at full volume, cannot be improved.
         while left > 0.0 {
             let neighbours = [best - one, best + one].map(|place| (place, left_over(place)));
             let Some(better) = neighbours.into_iter().find(|(_, neighbour)| *neighbour < left)
@@ -145,7 +147,7 @@ impl<'a> SoundWindow<'a> {
         best
     }
 
-    /// Range of matching places around `best`, up to `reach` away.
+    /// Returns the range of matching places around `best`, up to `reach` away.
     pub(super) fn neighbours(&self, best: MediaTime, reach: i64) -> RangeInclusive<MediaTime> {
         let run = |sign: i64| {
             let away = (1..=reach).map(|away| best + Frames::new(sign * away));

@@ -13,15 +13,15 @@ use tautline_proto::time::{LocalTime, Span};
 
 use crate::offload::attendant::Slack;
 use crate::offload::delay::DelayChange;
-use crate::offload::far::{INSIST_AFTER, MOST_INSISTED, WorkerEnd};
+use crate::offload::far::{INSIST_AFTER, MAX_INSISTED, WorkerEnd};
 use crate::offload::host_block::HostBlock;
 use crate::offload::offloaded::Offloaded;
 use crate::offload::offloaded::under_way::HandedOut;
 
 const TELL_EVERY: Span = Span::from_millis(10);
-/// Fraction of a second for which a missing run is kept, because its ledger line is still open.
+/// Fraction of a second for which a missing run is kept, while its ledger line is open.
 const REMEMBERED_PART: u32 = 4;
-const MOST_LATENCY_SECONDS: u32 = 10;
+const MAX_LATENCY_SECONDS: u32 = 10;
 
 /// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,9 +32,9 @@ pub struct RunOutcome {
     pub waited: bool,
     /// Whether the host runs faster than real time.
     pub offline: bool,
-    /// Maximum time that a rendering host may be blocked.
-    pub patience: Span,
-    /// Whether the host runs faster than real time, but must not be blocked because its thread has
+    /// Maximum time for which a rendering host may be blocked.
+    pub timeout: Span,
+    /// Whether the host runs faster than real time but must not be blocked, because its thread has
     /// real-time priority.
     pub hurries_in_vain: bool,
 }
@@ -45,12 +45,12 @@ struct RunPart {
     frames: usize,
     flags: Flags,
     until: LocalTime,
-    /// Whether to wait for a worker despite its silence, because the host has the time.
+    /// Whether to wait for a silent worker, because the host has the time.
     patient: bool,
 }
 
 impl Offloaded {
-    /// Sends the host's inputs and returns the output that is due; the run began at `began`.
+    /// Sends the host's inputs and returns the output that is due. The run began at `began`.
     pub fn run(&mut self, block: &mut dyn HostBlock, began: LocalTime) -> RunOutcome {
         let _realtime = scope();
         self.apply_commands();
@@ -58,24 +58,23 @@ impl Offloaded {
         let offline = self.pace.observe(frames as u32, began, self.held_up);
         self.held_up = HeldUp::default();
         let flags = flags(offline);
-        // A thread with real-time priority serves a card, however fast it runs: it is never
+        // A thread with real-time priority serves a card, however fast it runs, so it is never
         // blocked.
         let hurries_in_vain = offline && {
             let _permit =
                 permit("the kernel says how a thread is scheduled without waiting for anything");
             Scheduler::current() != Scheduler::Other
         };
-        let patience = match hurries_in_vain {
+        let timeout = match hurries_in_vain {
             true => Span::ZERO,
-            false => self.pace.patience().min(self.config.wait_offline),
+            false => self.pace.timeout().min(self.config.wait_offline),
         };
-        let allowed = core::mem::replace(&mut self.allowed, Span::ZERO).max(patience);
+        let allowed = core::mem::replace(&mut self.allowed, Span::ZERO).max(timeout);
         let (wait, patient) = (self.config.wait.max(allowed), allowed > Span::ZERO);
-        let most = self.config.set.most_frames.max(1) as usize;
-        let mut outcome =
-            RunOutcome { offline, patience, hurries_in_vain, ..RunOutcome::default() };
+        let most = self.config.set.max_frames.max(1) as usize;
+        let mut outcome = RunOutcome { offline, timeout, hurries_in_vain, ..RunOutcome::default() };
         let (mut from, until) = (0, began + wait);
-        // Also for a run without frames: plugins read their controls in it.
+        // This also applies to a run without frames, because plugins read their controls in it.
         loop {
             let part = RunPart { from, frames: most.min(frames - from), flags, until, patient };
             self.run_part(block, part, &mut outcome);
@@ -97,11 +96,11 @@ impl Offloaded {
         outcome
     }
 
-    /// Applies the ordinary thread's commands; returns whether a worker was detached.
+    /// Applies the ordinary thread's commands. Returns whether a worker was detached.
     fn apply_commands(&mut self) -> bool {
         let mut taken_off = false;
-        // Requires room for the old worker, as nothing is dropped here. Usually there is no
-        // command, and the other thread's ring is not touched.
+        // A command needs room for the old worker, because nothing is dropped here. Usually no
+        // command is pending, and the other thread's ring is not touched.
         while !self.rings.changes.is_empty()
             && self.rings.gone.slots() > 0
             && let Ok((which, far)) = self.rings.changes.pop()
@@ -139,7 +138,8 @@ impl Offloaded {
         outcome.stood_in += self.play(block, part);
     }
 
-    /// Copies the inputs before any output is written: the host may use the same buffers for both.
+    /// Copies the inputs before any output is written, because the host may use the same buffers
+    /// for both.
     fn copy_inputs(&mut self, block: &mut dyn HostBlock, part: RunPart) {
         for channel in 0..self.config.set.inputs {
             self.returns.push_dry_by(channel, part.frames as u32, |at, samples| {
@@ -180,8 +180,8 @@ impl Offloaded {
         }
     }
 
-    /// Returns whether all runs due before frame `due` are complete: each has a clean answer, or
-    /// all answers that can come.
+    /// Returns whether all runs due before frame `due` are complete: each has a clean answer, or no
+    /// further answer can come.
     fn is_here(&self, due: u64, patient: bool) -> bool {
         let Self { under_way, ends, returns, .. } = self;
         let answers = |end: &WorkerEnd, block: u64| match end.master.answer(block) {
@@ -195,7 +195,7 @@ impl Offloaded {
                 || all.clone().any(|one| one == AnswerState::Clean)
                 || !all.any(|one| one == AnswerState::NotYet)
         };
-        // Played runs are kept for the ledger only.
+        // Played runs are kept only for the ledger.
         let is_over = |run: &HandedOut| run.end() <= returns.turn();
         under_way.iter().all(|run| run.position >= due || is_over(run) || is_here(run))
     }
@@ -206,12 +206,13 @@ impl Offloaded {
         wanted.any(|run| self.choose(run.block).is_none())
     }
 
-    /// Sends unanswered blocks again: if the last was lost, nothing else makes a worker answer.
+    /// Sends unanswered blocks again. If the last block was lost, nothing else makes a worker
+    /// answer.
     fn insist(&mut self, due: u64) {
         let turn = self.returns.turn();
         for end in self.ends.iter_mut().flatten().filter(|end| end.is_attached()) {
             let wanted = self.under_way.iter().filter(|run| run.is_wanted(due, turn));
-            for run in wanted.take(MOST_INSISTED) {
+            for run in wanted.take(MAX_INSISTED) {
                 if end.master.answer(run.block).is_none() {
                     end.insist(run.block);
                 }
@@ -239,7 +240,7 @@ impl Offloaded {
             if self.is_here(due, patient) && !(taken_off && self.is_unanswered(due)) {
                 break at - begun;
             }
-            // No amount of other datagrams blocks the host any longer.
+            // Unrelated datagrams, however many, do not block the host any longer.
             if at >= until {
                 break at - begun;
             }
@@ -274,8 +275,8 @@ impl Offloaded {
         self.release(due, until);
     }
 
-    /// Drops the played runs. A missing run is kept for a while, because the ledger distinguishes
-    /// late from lost answers. If too many are under way, the oldest is placed early if it has an
+    /// Drops the played runs. A missing run is kept for a while, so that the ledger can distinguish
+    /// late from lost answers. If too many are in flight, the oldest is placed early if it has an
     /// answer.
     fn release(&mut self, due: u64, until: LocalTime) {
         let remembered = u64::from(self.config.rate.hertz() / REMEMBERED_PART);
@@ -314,7 +315,7 @@ impl Offloaded {
         }
     }
 
-    /// Reports all remaining damage after the last run, even if late answers might have completed
+    /// Reports all remaining damage after the last run, even if late answers could still complete
     /// it.
     pub fn finish(&mut self) {
         self.returns.settle();
@@ -327,7 +328,7 @@ impl Offloaded {
         let Some(end) = &mut ends[worker] else { return false };
         let Some(answer) = end.master.answer(run.block) else { return false };
         if answer.flags.has(Flags::SKIPPED) {
-            // No better answer will come: conceal.
+            // No better answer will come, so the run is concealed.
             return true;
         }
         let mut rest = answer.bytes;
@@ -344,7 +345,7 @@ impl Offloaded {
             self.controls_of = run.position;
             get_f32(rest, &mut self.controls_out, ByteOrder::NATIVE);
             // A longer latency is invalid and is not reported to the host.
-            if answer.latency <= MOST_LATENCY_SECONDS * config.rate.hertz() {
+            if answer.latency <= MAX_LATENCY_SECONDS * config.rate.hertz() {
                 self.own_latency = answer.latency;
                 returns.set_plugin_latency(answer.latency);
             }
@@ -372,11 +373,11 @@ impl Offloaded {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnswerState {
-    /// Answered by a plugin that has seen every block.
+    /// The plugin that answered has processed every block.
     Clean,
-    /// Not answered, but an answer may come.
+    /// There is no answer yet, but one may come.
     NotYet,
-    /// Another answer, or none and no worker to give it.
+    /// There is another answer, or none and no worker to send it.
     Anyhow,
 }
 

@@ -7,7 +7,7 @@ pub(super) struct HandedOut {
     /// Block number, the same for every worker.
     pub(super) block: u64,
     pub(super) placed: bool,
-    /// Whether it was due and its slack was reported.
+    /// Whether the run was due and its slack was reported.
     pub(super) told: bool,
 }
 

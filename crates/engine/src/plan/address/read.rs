@@ -1,4 +1,4 @@
-//! Parser of addresses, with a hint for each error.
+//! Parses addresses; each error includes a hint.
 
 use core::ops::RangeInclusive;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,7 +12,7 @@ use tautline_proto::time::Span;
 use tautline_proto::wire::WireForm;
 use tautline_proto::wire::avtp::{self, Encapsulation};
 
-use super::{ALL_SENDERS, Address, CLASS_A, EthernetTarget, MOST_SENDERS, Target};
+use super::{ALL_SENDERS, Address, CLASS_A, EthernetTarget, MAX_SENDERS, Target};
 
 const FORMS: &str = "write rtp://HOST:PORT or the path of a .sdp file";
 /// Hint for an unknown scheme.
@@ -33,19 +33,22 @@ fn parse_host(
     text: &str,
     (protocol, written): (&str, &str),
 ) -> Result<(String, u16), String> {
-    let unusable = || format!("`{text}` has no {protocol} port; {written}");
+    let unusable = || format!("no valid {protocol} port in '{text}'; {written}");
     let (host, port) = rest.trim_end_matches('/').rsplit_once(':').ok_or_else(unusable)?;
     if port.parse::<u16>().is_err() && !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
     {
         return Err(format!(
-            "{port} is too large for a {protocol} port in `{text}`; write one up to {}",
+            "invalid {protocol} port {port} in '{text}': must be 1 to {}",
             u16::MAX - 1
         ));
     }
-    // UDP port 0 is invalid as a destination, and random as a source.
+    // As a destination, UDP port 0 is invalid; as a source, it is random.
     let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(unusable)?;
     if host.contains('/') {
-        return Err(format!("`{text}` has a / before its {protocol} port; {}", meant(text)));
+        return Err(format!(
+            "unexpected / before the {protocol} port in '{text}'; {}",
+            meant(text)
+        ));
     }
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     Ok((host, port))
@@ -59,14 +62,14 @@ fn avtp_host(rest: &str, text: &str) -> Result<(String, u16), String> {
                 format!("avtp://{interface}/{address}")
             });
             Err(format!(
-                "`{text}` has a /, and avtp+udp:// goes to a host; {AVTP_BY_UDP}, or {by_ethernet} for frames of Ethernet"
+                "unexpected / in '{text}'; {AVTP_BY_UDP}, or {by_ethernet} for Ethernet frames"
             ))
         }
         None => parse_host(&with_port(rest), text, ("UDP", AVTP_BY_UDP)),
     }
 }
 
-/// Suggests a correct form of an address without its scheme, or with a part of one.
+/// Suggests a correct form of an address without a scheme, or with an incomplete one.
 fn meant(text: &str) -> String {
     let text = after_beginning(text);
     let (place, query) = text.split_once('?').unwrap_or((text, ""));
@@ -97,7 +100,7 @@ fn after_beginning(text: &str) -> &str {
     }
 }
 
-/// Suggests a replacement for a key that Ethernet addresses do not have.
+/// Suggests replacements for a key that Ethernet addresses do not have.
 fn unknown_to_ethernet(key: &str, end: AddressRole) -> Option<&'static str> {
     match (key, end) {
         ("streamid", _)
@@ -108,33 +111,31 @@ fn unknown_to_ethernet(key: &str, end: AddressRole) -> Option<&'static str> {
     }
 }
 
-/// Range of the tolerance: presentation times wrap after 4.3 s, so that more than a second makes no
-/// sense.
+/// Range of the tolerance. Presentation times wrap after 4.3 s, so more than a second is useless.
 const TOLERANCES: RangeInclusive<Span> = Span::from_micros(1)..=Span::from_secs(1);
 
 /// Maximum priority in a kernel queue (linux/pkt_sched.h, `TC_PRIO_MAX`).
-const MOST_PRIORITY: u8 = 15;
+const MAX_PRIORITY: u8 = 15;
 
 fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetTarget, String> {
     let rest = rest.trim_end_matches('/');
     let (interface, address) = rest.split_once('/').unwrap_or((rest, ""));
     if interface.is_empty() || interface.starts_with(':') {
-        return Err(format!("`{text}` names no interface; {ETHERNET}"));
+        return Err(format!("no interface in '{text}'; {ETHERNET}"));
     }
-    let address =
-        match (address, end) {
-            ("", AddressRole::To) => None,
-            ("", AddressRole::From) => return Err(unnamed(&format!("`{text}`"))),
-            (given, _) => Some(octets::<6>(given).ok_or_else(|| {
-                format!("`{given}` is no Ethernet address in `{text}`; {ETHERNET}")
-            })?),
-        };
+    let address = match (address, end) {
+        ("", AddressRole::To) => None,
+        ("", AddressRole::From) => return Err(unnamed(&format!("'{text}'"))),
+        (given, _) => Some(octets::<6>(given).ok_or_else(|| {
+            format!("invalid Ethernet address '{given}' in '{text}'; {ETHERNET}")
+        })?),
+    };
     if address == Some([0; 6]) {
-        return Err(format!("00:00:00:00:00:00 is nobody's address in `{text}`; {ETHERNET}"));
+        return Err(format!("invalid Ethernet address 00:00:00:00:00:00 in '{text}'; {ETHERNET}"));
     }
     if octets::<6>(interface).is_some() {
         return Err(format!(
-            "`{text}` names no interface; write avtp://INTERFACE/{interface}, as in avtp://eth0/{interface} (ip link \
+            "no interface in '{text}'; write avtp://INTERFACE/{interface}, as in avtp://eth0/{interface} (`ip link` \
              lists the interfaces)"
         ));
     }
@@ -142,7 +143,7 @@ fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetT
     if let Some((name, _)) = interface.split_once(':') {
         let behind = rest.strip_prefix(interface).unwrap_or_default();
         return Err(format!(
-            "`{interface}` is no interface in `{text}`, as frames of Ethernet go by no port; write \
+            "invalid interface '{interface}' in '{text}' (Ethernet has no ports); write \
              avtp://{name}{behind}"
         ));
     }
@@ -150,7 +151,7 @@ fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetT
 }
 
 pub(super) fn unnamed(place: &str) -> String {
-    format!("{place} names no address, and only what is sent has one claimed for it; {ETHERNET}")
+    format!("no Ethernet address in {place}; {ETHERNET}")
 }
 
 fn octets<const N: usize>(text: &str) -> Option<[u8; N]> {
@@ -163,7 +164,7 @@ fn octets<const N: usize>(text: &str) -> Option<[u8; N]> {
     words.next().is_none().then_some(bytes)
 }
 
-/// Parses a stream id: the talker's address and a number, as in ALSA's `aaf` plugin
+/// Parses a stream id: the talker's address and a number, in the form of ALSA's `aaf` plugin
 /// (`AA:BB:CC:DD:EE:FF:0001`).
 fn stream_id(text: &str) -> Option<StreamId> {
     let (address, number) = text.rsplit_once(':')?;
@@ -206,12 +207,14 @@ impl Address {
         let keys = match place.split_once("://") {
             Some(("avtp", _)) => ETHERNET_KEYS,
             Some(("avtp+udp", _)) => UDP_KEYS,
-            _ => return Err(format!("`{text}` is no clock, which is told of by AVTP; {ETHERNET}")),
+            _ => {
+                return Err(format!("invalid clock '{text}': must be an AVTP address; {ETHERNET}"));
+            }
         };
         let asked = query.split('&').map(|pair| pair.split('=').next().unwrap_or(pair));
         if let Some(key) = asked.filter(|key| !key.is_empty()).find(|key| !keys.contains(key)) {
             let known = keys.join(" or ");
-            return Err(format!("`{key}` is nothing that a clock is asked for by; use {known}"));
+            return Err(format!("'{key}' does not apply to a clock; use {known}"));
         }
         Self::read(text, AddressRole::From)
     }
@@ -228,7 +231,7 @@ impl Address {
 
     fn read(text: &str, end: AddressRole) -> Result<Self, String> {
         let (place, query) = text.split_once('?').unwrap_or((text, ""));
-        let nowhere = |written| Err(format!("`{text}` names no host; {written}"));
+        let nowhere = |written| Err(format!("no host in '{text}'; {written}"));
         let is_to = end == AddressRole::To;
         let place = match place.split_once("://") {
             Some(("rtp", rest)) if is_to && rest.starts_with(':') => return nowhere(RTP),
@@ -252,11 +255,11 @@ impl Address {
                 let (host, port) = parse_host(rest, text, ("TCP", RTP_BY_TCP))?;
                 Target::Tcp { host, port }
             }
-            Some((scheme, _)) => return Err(format!("`{scheme}://` is unknown; {ALL_FORMS}")),
+            Some((scheme, _)) => return Err(format!("unknown scheme {scheme}://; {ALL_FORMS}")),
             None if Path::new(place).extension().is_some_and(|e| e.eq_ignore_ascii_case("sdp")) => {
                 Target::Sdp(place.into())
             }
-            None => return Err(format!("`{text}` is no address; {}", meant(text))),
+            None => return Err(format!("invalid address '{text}'; {}", meant(text))),
         };
         let mut address = Self {
             text: text.to_owned(),
@@ -277,8 +280,7 @@ impl Address {
         let families = |is: fn(&IpAddr) -> bool| address.sources.iter().any(is);
         if families(IpAddr::is_ipv4) && families(IpAddr::is_ipv6) {
             return Err(format!(
-                "`source` in `{}` has addresses of IPv4 and of IPv6, and what is heard comes by one; \
-                 leave out those of the other",
+                "'source' in '{}' mixes IPv4 and IPv6 addresses; leave out those of one family",
                 address.text
             ));
         }
@@ -290,106 +292,99 @@ impl Address {
 
     fn set(&mut self, pair: &str, end: AddressRole) -> Result<(), String> {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let unusable = |what| format!("`{value}` is no {what} in `{}`", self.text);
+        let unusable = |what: &str, must: &str| {
+            format!("invalid {what} '{value}' in '{}': must be {must}", self.text)
+        };
         if let (Target::Ethernet(_), Some(known)) = (&self.place, unknown_to_ethernet(key, end)) {
-            return Err(format!("`{key}` is nothing that frames of Ethernet go by; use {known}"));
+            return Err(format!("'{key}' does not apply to avtp://; use {known}"));
         }
         if let (Target::Tcp { .. }, false) = (&self.place, key == "volume") {
-            return Err(format!(
-                "`{key}` is nothing that a connection goes by; leave it out of {}",
-                self.text
-            ));
+            return Err(format!("'{key}' does not apply to TCP; leave it out of {}", self.text));
         }
         match (key, end) {
             ("streamid", _) => {
                 let stream = stream_id(value)
-                    .ok_or_else(|| unusable("stream id such as AA:BB:CC:DD:EE:FF:0001"))?;
+                    .ok_or_else(|| unusable("stream id", "like AA:BB:CC:DD:EE:FF:0001"))?;
                 if !matches!(self.form(), WireForm::Avtp(_)) {
-                    return Err(format!("`{key}` is of AVTP; leave it out of {}", self.text));
+                    return Err(format!(
+                        "'{key}' applies only to AVTP; leave it out of {}",
+                        self.text
+                    ));
                 }
                 self.stream = Some(stream);
             }
             ("tolerance", AddressRole::From) => {
                 let tolerance = parse_span(value).ok().filter(|span| TOLERANCES.contains(span));
-                self.tolerance = Some(tolerance.ok_or_else(|| unusable("tolerance of 1us to 1s"))?);
+                self.tolerance = Some(tolerance.ok_or_else(|| unusable("tolerance", "1us to 1s"))?);
                 if !matches!(self.form(), WireForm::Avtp(_)) {
-                    return Err(format!("`{key}` is of AVTP; leave it out of {}", self.text));
+                    return Err(format!(
+                        "'{key}' applies only to AVTP; leave it out of {}",
+                        self.text
+                    ));
                 }
             }
             ("prio", AddressRole::To) => {
-                let priority = value.parse().ok().filter(|priority| *priority <= MOST_PRIORITY);
-                let priority = priority.ok_or_else(|| unusable("priority of 0 to 15"))?;
+                let priority = value.parse().ok().filter(|priority| *priority <= MAX_PRIORITY);
+                let priority = priority.ok_or_else(|| unusable("priority", "0 to 15"))?;
                 let Target::Ethernet(place) = &mut self.place else {
                     return Err(format!(
-                        "`{key}` is of avtp://INTERFACE/ADDRESS; leave it out of {}",
+                        "'{key}' applies only to avtp://INTERFACE/ADDRESS; leave it out of {}",
                         self.text
                     ));
                 };
                 place.priority = priority;
             }
             ("iface", _) if value.is_empty() => {
-                return Err(unusable("interface such as eth0 or its IP address"));
+                return Err(unusable("interface", "a name such as eth0 or its IP address"));
             }
             ("iface", _) => self.interface = Some(value.to_owned()),
             ("source", AddressRole::From) => {
                 let hosts = value.split(',').map(str::parse).collect::<Result<Vec<IpAddr>, _>>();
                 self.sources =
-                    hosts.map_err(|_| unusable("IP address, or several with , between"))?;
+                    hosts.map_err(|_| unusable("source", "IP addresses separated by commas"))?;
                 self.sources.sort_unstable();
                 self.sources.dedup();
             }
             ("volume", AddressRole::From) => {
-                self.gain = value.parse().map_err(|_| unusable("volume such as -6dB"))?;
+                self.gain = value.parse().map_err(|_| unusable("volume", "like -6dB"))?;
             }
             ("senders", AddressRole::From) => {
                 self.senders = Some(match (value, value.parse()) {
                     ("all", _) => ALL_SENDERS,
-                    (_, Ok(most)) if most <= MOST_SENDERS => NonZeroUsize::new(most)
-                        .ok_or_else(|| unusable("number of senders, at least 1, or all"))?,
-                    _ => return Err(unusable("number of senders up to 1024, or all")),
+                    (_, Ok(most)) if most <= MAX_SENDERS => NonZeroUsize::new(most)
+                        .ok_or_else(|| unusable("number of senders", "1 to 1024, or all"))?,
+                    _ => return Err(unusable("number of senders", "1 to 1024, or all")),
                 });
             }
             ("ttl", AddressRole::To) => {
-                self.ttl = Some(value.parse().map_err(|_| unusable("TTL of 0 to 255"))?);
+                self.ttl = Some(value.parse().map_err(|_| unusable("TTL", "0 to 255"))?);
             }
             ("loop", AddressRole::To) => {
                 self.loopback = Some(match value {
                     "0" => false,
                     "1" => true,
-                    _ => return Err(unusable("choice of 0 or 1")),
+                    _ => return Err(unusable("loop", "0 or 1")),
                 });
             }
             ("source", AddressRole::To) => {
-                return Err("`source` is for --from, where it says which sender to hear; use \
-                            iface, ttl or loop"
-                    .into());
+                return Err("'source' is only for --from; use iface, ttl or loop".into());
             }
             ("volume", AddressRole::To) => {
-                return Err(
-                    "`volume` is for --from, where it sets one stream of a mix; use --volume"
-                        .into(),
-                );
+                return Err("'volume' is only for --from; use --volume".into());
             }
             ("senders", AddressRole::To) => {
-                return Err(
-                    "`senders` is for --from, where it says how many are heard at once; use \
-                            iface, ttl or loop"
-                        .into(),
-                );
+                return Err("'senders' is only for --from; use iface, ttl or loop".into());
             }
             ("ttl" | "loop", AddressRole::From) => {
                 return Err(format!(
-                    "`{key}` is for --to, as a receiver sends nothing to a group; leave it out, or \
-                     use iface, source or volume, or senders"
+                    "'{key}' is only for --to; use iface, source, volume or senders"
                 ));
             }
             (_, AddressRole::To) => {
-                return Err(format!("`{key}` is unknown after ?; use iface, ttl or loop"));
+                return Err(format!("unknown key '{key}'; use iface, ttl or loop"));
             }
             (_, AddressRole::From) => {
-                return Err(format!(
-                    "`{key}` is unknown after ?; use iface, source or volume, or senders"
-                ));
+                return Err(format!("unknown key '{key}'; use iface, source, volume or senders"));
             }
         }
         Ok(())

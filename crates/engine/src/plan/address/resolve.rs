@@ -13,7 +13,7 @@ use super::read::unnamed;
 use super::{Address, AddressError, EthernetPlace, EthernetTarget, Resolved, StreamPlace, Target};
 
 impl Address {
-    /// Looks up the host or reads the description. Blocks as long as the system's resolver does.
+    /// Looks up the host or reads the description. Blocks as long as the system's resolver blocks.
     pub fn resolve(&self) -> Result<Resolved, AddressError> {
         self.usable(self.look_up_or_read(false)?)
     }
@@ -77,10 +77,9 @@ impl Address {
     }
 }
 
-/// Reads a description of bounded length. Waits for a program that writes to a pipe, or rejects the
-/// pipe.
+/// Reads a description of bounded length. From a pipe it waits for the writer, or rejects the pipe.
 fn read_bounded(path: &Path, awaits_pipe: bool) -> Result<Vec<u8>, AddressError> {
-    let most = tautline_proto::wire::sdp::MOST_BYTES as u64 + 1;
+    let most = tautline_proto::wire::sdp::MAX_BYTES as u64 + 1;
     let mut bytes = Vec::new();
     let read = std::fs::metadata(path).and_then(|there| {
         let kind = there.file_type();

@@ -6,7 +6,7 @@ use tautline_proto::time::Span;
 
 use super::PacingMode;
 
-/// Time from hand-over to queue: system calls, and a queue that is read at a timer's tick.
+/// Time from hand-over to queue: system calls, and the timer tick at which a queue is read.
 const MARGIN: Span = Span::from_micros(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,8 +16,8 @@ pub(super) struct LaunchQueue {
     pub(super) least: Span,
     /// Time before the requested launch time at which the queue releases a packet.
     pub(super) ahead: Span,
-    /// Time before its launch at which the driver gets a packet; a probe uses the driver's stamp as
-    /// departure time.
+    /// Time before its launch at which the driver gets a packet. A probe takes the driver's
+    /// timestamp as departure time.
     pub(super) stamped_ahead: Span,
 }
 
@@ -27,19 +27,19 @@ impl LaunchQueue {
     }
 }
 
-/// Returns whether any of these interfaces, or a VLAN's card, has an etf, which drops packets
+/// Returns whether any of these interfaces, or the card of a VLAN, has an etf. It drops packets
 /// without a launch time.
 pub(super) fn has_etf(all: &[QueueDiscipline], interfaces: &[u32]) -> bool {
     let at = |interface| all.iter().any(|q| q.interface == interface && q.kind == "etf");
     interfaces.iter().any(|own| at(*own) || lower(*own).is_some_and(at))
 }
 
-/// Queues that support launch times in the same way at each of these interfaces, the most regular
-/// first.
+/// Returns the queues that support launch times equally at each of these interfaces, the most
+/// regular first.
 pub(super) fn queues(all: &[QueueDiscipline], interfaces: &[u32]) -> Vec<LaunchQueue> {
     let of = |interface: &u32| {
         let own = queues_at(all, *interface);
-        // Packets to a VLAN pass its card's queue.
+        // Packets to a VLAN pass through its card's queue.
         let card = || lower(*interface).map_or_else(Vec::new, |card| queues_at(all, card));
         if own.is_empty() { card() } else { own }
     };
@@ -60,14 +60,15 @@ fn queues_at(all: &[QueueDiscipline], interface: u32) -> Vec<LaunchQueue> {
     let mut queues: Vec<LaunchQueue> = of_it
         .filter_map(|queue| match (queue.kind.as_str(), queue.etf) {
             ("fq", _) => Some(LaunchQueue::of(PacingMode::Fq)),
-            // Deadlines are not launch times, and our times are not valid on another clock.
+            // An etf with deadlines has no launch times, and one with another clock would misread
+            // ours.
             ("etf", Some(etf)) if etf.by_tai && !etf.deadlines => {
                 Some(match etf.offload {
                     true => {
                         let (least, stamped_ahead) = (etf.delta + MARGIN, etf.delta);
                         LaunchQueue { least, stamped_ahead, ..LaunchQueue::of(PacingMode::Offload) }
                     }
-                    // Without offload, a packet released early for the card leaves at once.
+                    // Without offload, an early packet for the card leaves at once.
                     false => LaunchQueue { ahead: etf.delta, ..LaunchQueue::of(PacingMode::Etf) },
                 })
             }

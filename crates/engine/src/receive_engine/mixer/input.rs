@@ -1,4 +1,4 @@
-//! One input of the mix: reads packets, takes frames, applies the volume.
+//! One input of the mix: reads packets, renders frames, applies the volume.
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::{Gain, Volume};
@@ -19,21 +19,21 @@ use super::marks::{LabelMark, LabelMarks, Spoilt};
 use crate::control::VOLUME_RAMP;
 use crate::monitor::levels::{LevelTap, levels};
 use crate::monitor::sound::PacketTap;
-use crate::plan::select::PATIENCE;
+use crate::plan::select::TIMEOUT;
 use crate::receive_engine::repairers::Spares;
 
-const MOST_NETWORKS: usize = 4;
+const MAX_NETWORKS: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct NetworkTally {
-    /// Interface index; 0 for unused.
+    /// Interface index; 0 if unused.
     interface: u32,
     received: u64,
     first: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Paths([NetworkTally; MOST_NETWORKS]);
+pub(crate) struct Paths([NetworkTally; MAX_NETWORKS]);
 
 impl Paths {
     pub(crate) fn count(&mut self, interface: u32, received: &Received<'_>) {
@@ -92,9 +92,9 @@ pub(crate) struct MixerInput {
     pub(crate) commands: Consumer<MixerCommand>,
     pub(crate) passages: Producer<PacketTrace>,
     pub(crate) status: Producer<RxStatus>,
-    /// Time since when no frames arrive; `NEVER` before the first.
+    /// Time since which no frames have arrived; `NEVER` before the first.
     pub(crate) silent_since: LocalTime,
-    /// Time of the last frame that was not a pause.
+    /// Time of the last frame outside a pause.
     pub(crate) loud: LocalTime,
     pub(crate) alive: bool,
     pub(crate) faults: Faults,
@@ -102,7 +102,7 @@ pub(crate) struct MixerInput {
     pub(crate) paths: Paths,
 }
 
-/// Placeholder link of an input that another input's link feeds.
+/// Placeholder link of an input that reads through another input's link.
 pub(crate) struct Fed;
 
 impl Link for Fed {
@@ -123,7 +123,7 @@ impl Link for Fed {
 
 /// Maximum sample of a pause: -60 dB of full scale.
 const PAUSE: f32 = 0.001;
-/// Minimum length of a reported pause: it usually goes on, and a jump in it takes 30 ms.
+/// Minimum length of a reported pause. A pause usually continues, and a jump in it takes 30 ms.
 pub(super) const PAUSE_LENGTH: Span = Span::from_millis(50);
 
 impl MixerInput {
@@ -169,7 +169,7 @@ impl MixerInput {
         }
     }
 
-    /// Applies commands, then reads with a repairer of `spares` lent to it. Returns the result of
+    /// Applies commands, then reads with a repairer lent from `spares`. Returns the result of
     /// [`Self::read`].
     #[inline(always)]
     pub(super) fn read_lent(
@@ -185,7 +185,7 @@ impl MixerInput {
         latest
     }
 
-    /// Reads the arrived datagrams, and passes them to the measurement if `listens`. Returns the
+    /// Reads the arrived datagrams and, if `listens`, passes them to the measurement. Returns the
     /// time of the last read, or `woke` if nothing arrived.
     fn read(&mut self, woke: LocalTime, listens: bool) -> LocalTime {
         if self.shares {
@@ -194,7 +194,7 @@ impl MixerInput {
         }
         let (mut latest, mut goes_on) = (woke, false);
         let before = self.missed();
-        // Does not allocate: the type has no size.
+        // This does not allocate, because the type has no size.
         let mut link = core::mem::replace(&mut self.link, Box::new(Fed));
         link.receive(&mut |datagram| {
             latest = latest.max(datagram.arrival.read);
@@ -208,8 +208,8 @@ impl MixerInput {
         latest
     }
 
-    /// Takes one datagram. Returns whether the measurement got frames that may continue.
-    // Always inlined: the compiler would otherwise call it, as there are two callers, for 16 more
+    /// Handles one datagram. Returns whether the measurement got frames that may continue.
+    // Always inlined: with two callers, the compiler would generate a call, which costs 16
     // instructions.
     #[inline(always)]
     pub(super) fn take(&mut self, datagram: &Datagram<'_>, listens: bool) -> bool {
@@ -233,7 +233,7 @@ impl MixerInput {
         }
         paths.count(datagram.arrival.from.network(), &received);
         if let Some(passage) = received.late() {
-            // The delay happened between capture and reading.
+            // The delay occurred between capture and reading.
             let age = receiver.placement().link_offset();
             let captured = passage.origin.map_or(passage.arrival - age, |o| o.capture);
             faults.add(captured, passage.read, Harm { late: 1, ..Harm::default() });
@@ -248,8 +248,8 @@ impl MixerInput {
         tap.tell(channels, |frames| self.receiver.sound().samples(frames));
     }
 
-    /// Passes the frames decoded for the last block to the measurement; compressed packets have no
-    /// sound before.
+    /// Passes the frames decoded for the last block to the measurement. Compressed packets have no
+    /// samples before that.
     #[inline]
     fn tell_decoded(&mut self) {
         let Some(frames) = self.receiver.take_decoded() else { return };
@@ -261,7 +261,7 @@ impl MixerInput {
 
     pub(super) const fn missed(&self) -> [u64; 2] {
         let counters = self.receiver.counters();
-        [counters.lost, counters.unheard]
+        [counters.lost, counters.underrun_discarded]
     }
 
     #[inline]
@@ -273,7 +273,7 @@ impl MixerInput {
 
     #[cold]
     fn note_missed(&mut self, [lost, unheard]: [u64; 2], now: LocalTime) {
-        let before = Counters { lost, unheard, ..Counters::default() };
+        let before = Counters { lost, underrun_discarded: unheard, ..Counters::default() };
         let missed = Harm::missed(&before, self.receiver.counters());
         if missed != Harm::default() {
             let age = self.receiver.placement().link_offset();
@@ -281,7 +281,7 @@ impl MixerInput {
         }
     }
 
-    /// Renders the block into `out`; sets `alive` according to whether there were frames.
+    /// Renders the block into `out`. Sets `alive` if there were frames.
     pub(super) fn pull(
         &mut self,
         out: &mut [f32],
@@ -306,7 +306,7 @@ impl MixerInput {
         if pulled.media.is_some() && pulled.missing < frames {
             self.silent_since = times.now;
         }
-        self.alive = !self.silent_since.is_never() && times.now - self.silent_since < PATIENCE;
+        self.alive = !self.silent_since.is_never() && times.now - self.silent_since < TIMEOUT;
     }
 
     pub(super) fn is_quiet(&self, at: LocalTime) -> bool {
@@ -319,21 +319,21 @@ impl MixerInput {
         let mut stream = self.receiver.status(at);
         stream.counters.xruns = xruns;
         stream.counters.socket_drops = link.kernel_drops + link.ring_drops;
-        stream.counters.unopened = link.unopened;
-        stream.counters.unbooked += self.unbooked;
+        stream.counters.auth_failed = link.auth_failed;
+        stream.counters.trace_overflow += self.unbooked;
         stream.faults = self.faults;
         stream.quiet = self.is_quiet(at);
         stream.lead = lead;
         let unmarked = self.marks.as_ref().map_or(0, |marks| marks.untold);
         let status = RxStatus { stream, link, paths: self.paths, unmarked };
-        // A full ring loses nothing: the next status has the totals, and faults stay until they are
-        // sent.
+        // A full ring loses nothing: the next status has the totals, and faults are kept until they
+        // are sent.
         if self.status.push(status).is_ok() {
             self.faults = Faults::NONE;
         }
     }
 
-    /// Starts silent; `gain` applies when its turn comes.
+    /// Starts silent; `gain` applies when the input replaces another.
     pub(crate) fn await_turn(&mut self, gain: Gain) {
         self.gain = gain;
         self.volume = Volume::over(Gain::SILENCE, VOLUME_RAMP);

@@ -4,10 +4,10 @@ use rtrb::Producer;
 use tautline_proto::jitter_buffer::{JitterBuffer, PullTimes, Pulled};
 use tautline_proto::time::{Frames, LocalTime, MediaPoint};
 
-/// A run of affected frames at the DAC.
+/// A run of affected frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Spoilt {
-    /// Time when the first is, or should have been, at the DAC.
+    /// Time at which the first frame is, or should have been, at the DAC.
     pub(crate) meets: LocalTime,
     pub(crate) frames: Frames,
 }
@@ -22,7 +22,7 @@ pub(crate) enum LabelMark {
         /// Earliest time of the cause.
         since: LocalTime,
     },
-    /// A late packet that belongs there.
+    /// A late packet that belongs to these frames.
     Late(Spoilt),
     /// The device had an underrun and played its own silence.
     Xrun { spoilt: Spoilt, since: LocalTime },
@@ -31,7 +31,7 @@ pub(crate) enum LabelMark {
 pub(crate) struct LabelMarks {
     out: Producer<LabelMark>,
     begun: bool,
-    /// Hole after the newest packet, which counts only if the stream goes on.
+    /// Hole after the newest packet. It counts only if the stream continues.
     tail: Option<LabelMark>,
     pub(crate) untold: u64,
 }
@@ -66,7 +66,7 @@ impl LabelMarks {
         concealed: bool,
     ) {
         let rate = receiver.format().rate;
-        // The delay happened while the packets were on their way.
+        // The delay occurred while the packets were on their way.
         let since = times.now - receiver.placement().link_offset();
         for hole in receiver.holes() {
             let meets =

@@ -1,6 +1,6 @@
-//! A link with several senders, each with its own receiver. The first sender has the receiver of
-//! the planned stream. The ordinary thread prepares receivers for the other senders. Receivers are
-//! moved by value, so that the device's thread frees nothing.
+//! A link with several senders, each with its own jitter buffer. The first sender uses the buffer
+//! of the planned stream, and the ordinary thread prepares buffers for the others. They are moved
+//! by value, so that the device's thread frees nothing.
 
 use rtrb::{Consumer, Producer};
 use tautline_io::link::Datagram;
@@ -21,10 +21,10 @@ pub(crate) enum SharedNews {
 }
 
 pub(crate) struct SharedLink {
-    /// Input that owns the link.
+    /// Index of the input that owns the link.
     host: usize,
     senders: Senders,
-    /// Input of each sender, by the sender's place.
+    /// Input of each sender, indexed by the sender's place.
     inputs: Box<[usize]>,
     waiting: Consumer<MixerInput>,
     news: Producer<SharedNews>,
@@ -47,8 +47,8 @@ impl SharedLink {
         Self { host, senders, inputs, waiting, news, gone, told: 0 }
     }
 
-    /// Returns the input of the datagram's sender, after adding it if necessary; `None` if there is
-    /// no place.
+    /// Returns the input of the datagram's sender, and adds it if necessary; `None` if there is no
+    /// place.
     fn input_of(&mut self, datagram: &Datagram<'_>, inputs: &mut Vec<MixerInput>) -> Option<usize> {
         let receiver = &inputs[self.host].receiver;
         let (from, at) = (datagram.arrival.from, datagram.arrival.at);
@@ -59,7 +59,7 @@ impl SharedLink {
         }
         // Unreadable packets count for the first input.
         let Some(stream) = receiver.recognises(datagram.bytes) else { return Some(self.host) };
-        // A new sender may take over the first receiver when its sender is gone.
+        // A new sender can take over the first buffer when its sender is gone.
         let over = receiver.source().is_none_or(|source| source.is_silent(at));
         let host_is_free = over && !self.inputs.contains(&self.host);
         let laid_out = !self.waiting.is_empty() && inputs.len() < inputs.capacity();
@@ -72,12 +72,12 @@ impl SharedLink {
             self.inputs[place] = self.host;
         } else {
             self.inputs[place] = inputs.len();
-            // Checked for room above.
+            // There is room; this was checked above.
             let input = self.waiting.pop().ok()?;
             push_within(inputs, input).ok()?;
         }
         let number = inputs[self.inputs[place]].number;
-        // Checked for room above.
+        // There is room; this was checked above.
         let _ = self.news.push(SharedNews::Came { number, stream, from });
         Some(self.inputs[place])
     }
@@ -123,7 +123,7 @@ impl Mixer {
         let Self { shared, inputs, spares, mouth, .. } = self;
         let mut latest = woke;
         for shared in shared {
-            // Does not allocate: the type has no size.
+            // This does not allocate, because the type has no size.
             let mut link = core::mem::replace(&mut inputs[shared.host].link, Box::new(Fed));
             link.receive(&mut |datagram| {
                 latest = latest.max(datagram.arrival.read);
@@ -134,7 +134,7 @@ impl Mixer {
         latest
     }
 
-    /// Returns the inputs of ended senders and sends the news. Called between blocks.
+    /// Returns the inputs of ended senders and reports changes. Called between blocks.
     pub(super) fn settle_shared(&mut self, at: LocalTime) {
         for link in 0..self.shared.len() {
             while let Some(place) = self.shared[link].over(at, &self.inputs) {
@@ -154,10 +154,10 @@ impl Mixer {
         }
     }
 
-    /// Removes an input from the mix; the last one moves to its index.
+    /// Removes an input from the mix. The last input moves to its index.
     fn take_out(&mut self, link: usize, index: usize) {
         let last = self.inputs.len() - 1;
-        // Cannot fail: the caller checked for room.
+        // This cannot fail: the caller checked for room.
         let _ = self.shared[link].gone.push(self.inputs.swap_remove(index));
         let all = self.shared.iter_mut().flat_map(|shared| &mut shared.inputs);
         all.filter(|input| **input == last).for_each(|input| *input = index);

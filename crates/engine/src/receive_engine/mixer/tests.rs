@@ -1,4 +1,4 @@
-//! Tests of the mixer with links that the test feeds and a clock that it sets.
+//! Tests of the mixer. The test feeds the links and sets the clock.
 
 mod cost;
 mod senders;
@@ -12,7 +12,7 @@ use super::*;
 use crate::control::VOLUME_RAMP;
 use crate::monitor::sound::PacketTap;
 use crate::monitor::sound::rings::rings;
-use crate::plan::select::PATIENCE;
+use crate::plan::select::TIMEOUT;
 use crate::receive_engine::repairers::repairers;
 use rtrb::{Producer, RingBuffer};
 use tautline_dsp::format::{self, SampleFormat};
@@ -241,7 +241,7 @@ fn jitter_is_told_in_frames() {
     let (status, mut told) = RingBuffer::new(1);
     world.mixer.inputs[0].status = status;
     for tick in 0..200 {
-        // Every second packet is half a millisecond faster: RFC 3550 A.8 finds all of that jitter.
+        // Every second packet is half a millisecond early. RFC 3550 A.8 finds all of that jitter.
         let now = LocalTime::ZERO + TICK.times(tick + 1);
         world.send(0, if tick % 2 == 0 { now } else { now - TICK.half() });
         world.play(1, &[]);
@@ -257,11 +257,11 @@ fn what_a_link_left_out_is_told_of_the_stream() {
     let (status, mut told) = RingBuffer::new(1);
     world.mixer.inputs[0].status = status;
     let counters =
-        LinkCounters { unopened: 7, kernel_drops: 3, ring_drops: 2, ..LinkCounters::default() };
+        LinkCounters { auth_failed: 7, kernel_drops: 3, ring_drops: 2, ..LinkCounters::default() };
     world.mixer.inputs[0].link = Box::new(Fed(Queue::default(), counters));
     world.mixer.inputs[0].tell(LocalTime::ZERO, 0, None);
     let counters = told.pop().unwrap().stream.counters;
-    assert_eq!((counters.unopened, counters.socket_drops), (7, 5));
+    assert_eq!((counters.auth_failed, counters.socket_drops), (7, 5));
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn a_stream_whose_packets_carry_others_keeps_a_repairer_and_the_others_leave_the
     let mut world = World::new(Select::Mix, &[0.0; 6]);
     let waiting = world.mixer.spares.left();
     assert!(waiting < 6);
-    // At the others' latency, a packet is due with the block that it arrives with.
+    // At the latency of the other streams, a packet is due with the block in which it arrives.
     world.mixer.inputs[3].receiver.set_link_offset(LATENCY.times(2));
     let mut sender = Packetizer::new(PacketizerConfig {
         wire: PACK,
@@ -295,7 +295,7 @@ fn a_stream_whose_packets_carry_others_keeps_a_repairer_and_the_others_leave_the
         let times = BlockTimes { capture: now - TICK, taken: now, now };
         let queue = &world.queues[3];
         sender.push(&[0.5; PACKET], times, |packet| {
-            // The first packet with redundancy carries a lost one.
+            // The first packet with redundancy carries a lost packet.
             if ![1, 7].contains(&tick) {
                 queue.lock().unwrap().push_back((packet.datagram.to_vec(), now));
             }
@@ -347,11 +347,12 @@ fn with_nobody_alive_there_is_silence() {
 fn priority_falls_back_in_time_and_returns_at_once_without_a_click() {
     let mut world = World::new(Select::Priority, &[0.5, -0.5]);
     assert_eq!(ends(world.play(10, &[0, 1])), 0.5);
-    let patience = (PATIENCE.as_nanos() / TICK.as_nanos()) as u32;
-    assert_eq!(ends(world.play(patience - 1, &[1])), 0.0);
+    let timeout = (TIMEOUT.as_nanos() / TICK.as_nanos()) as u32;
+    assert_eq!(ends(world.play(timeout - 1, &[1])), 0.0);
     assert_eq!(ends(world.play(3, &[1])), -0.5);
     assert_eq!(ends(world.play(3, &[0, 1])), 0.5);
-    // Maximum slope of two crossing ramps of a block, each half as steep again as a straight one.
+    // Maximum slope of two crossing ramps in a block; each is up to 1.5 times as steep as a
+    // straight one.
     let allowed = 0.5 * core::f32::consts::FRAC_PI_2 / FADE + 1.5 / PACKET as f32;
     assert!(world.steepest() <= allowed, "{} is a click", world.steepest());
 }
@@ -417,7 +418,7 @@ fn an_heir_of_other_sound_is_crossed_over_to_smoothly() {
     let heir = world.bequeath(0, -0.5);
     assert_eq!(ends(world.play(WAITED, &[0, 1, heir])), -0.5);
     assert_eq!(numbers(&mut world.gone), [0]);
-    // A smooth ramp is at most half as steep again as a straight one.
+    // A smooth ramp is at most 1.5 times as steep as a straight one.
     let ramp = 1.5 / VOLUME_RAMP as f32;
     let fade_in = 0.5 * core::f32::consts::FRAC_PI_2 / FADE + 1.5 * 0.5 / PACKET as f32;
     assert!(world.steepest() <= fade_in, "{}", world.steepest());
@@ -443,7 +444,7 @@ fn an_heir_may_be_replaced_before_it_was_heard_and_while_it_comes_in() {
     world.play(20, &[0, first]);
     let second = world.bequeath(0, 0.5);
     let heard = world.play(WAITED, &[0, first, second]);
-    assert!(heard.iter().all(|sample| (sample - 0.5).abs() < 1e-6), "the first was never heard");
+    assert!(heard.iter().all(|sample| (sample - 0.5).abs() < 1e-6), "the first was never played");
     assert_eq!(numbers(&mut world.gone), [first, 0]);
     assert_eq!(world.mixer.inputs[0].number, second);
 }

@@ -1,4 +1,4 @@
-//! Tests of latency, its source and its uncertainty.
+//! Tests of the latency, its source and its uncertainty.
 
 use super::*;
 use tautline_proto::time::{LocalTime, MediaTime};

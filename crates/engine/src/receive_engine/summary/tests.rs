@@ -1,4 +1,4 @@
-//! Tests of the attribution of faults in a report.
+//! Tests of how a report attributes faults.
 
 use super::*;
 use crate::monitor::levels::levels;
@@ -55,7 +55,7 @@ fn later(before: &RxStatus, faults: &[(i64, i64, Harm)]) -> RxStatus {
         status.stream.faults.add(at(*from), at(*to), *harm);
         status.stream.counters.late += u64::from(harm.late);
         status.stream.counters.lost += u64::from(harm.lost);
-        status.stream.counters.unheard += u64::from(harm.unheard);
+        status.stream.counters.underrun_discarded += u64::from(harm.unheard);
         status.stream.counters.xruns += u64::from(harm.starved);
     }
     status
@@ -190,7 +190,7 @@ fn a_packet_that_was_under_way_in_a_stall_is_the_hosts_and_one_that_was_not_is_n
 
 #[test]
 fn a_stall_answers_for_the_faults_that_it_overlaps_and_for_no_other_of_their_window() {
-    // Continuous losses, and two packets that were on their way during a stall of 5 ms.
+    // There are continuous losses, and two packets were on their way during a stall of 5 ms.
     let faults = [(900, 920, 40), (930, 950, 2), (955, 975, 40), (980, 1_000, 18)]
         .map(|(from, to, count)| (from, to, lost(count)));
     assert_eq!(judged(&faults, &stalled(945, 950)), 2);
@@ -233,7 +233,7 @@ fn of_a_talker_whose_clock_is_not_to_be_relied_upon_no_figure_is_called_sure() {
     let known = |uncertain: u64, source: ClockSource| {
         let mut told = Told::new();
         let mut begun = status(990);
-        begun.stream.counters.uncertain = uncertain;
+        begun.stream.counters.uncertain_clock = uncertain;
         told.look(begun, &StallLog::new(1));
         let mut clock = ClockMapping::known(Span::ZERO, Span::from_micros(3));
         clock.source = source;
@@ -243,10 +243,10 @@ fn of_a_talker_whose_clock_is_not_to_be_relied_upon_no_figure_is_called_sure() {
             late: false,
             ..late(981, 982)
         };
-        // Few packets have no median.
+        // So few packets have no median.
         (0..100).for_each(|_| told.statistics.promise(&played));
         let report = told.report(&StallLog::new(1));
-        assert_eq!(report.counters.uncertain, uncertain);
+        assert_eq!(report.counters.uncertain_clock, uncertain);
         let (clock, latency) = (report.clock.unwrap(), report.latency);
         assert_eq!(clock.uncertainty_ns.is_some(), latency.uncertainty_ns.is_some());
         assert_eq!(clock.uncertainty_ns.is_some(), latency.uncertainty_max_ns.is_some());

@@ -34,7 +34,7 @@ impl SentStream {
         let ended = now();
         StreamReport {
             address: self.config.address.clone(),
-            sealed: self.config.sealed.map(Into::into),
+            encryption: self.config.sealed.map(Into::into),
             stream_id: self.presented.map(|_| id_of(self.identity.stream)),
             rate: format.rate.hertz(),
             channels: format.channels.count(),
@@ -44,14 +44,14 @@ impl SentStream {
             latency: LatencyReport {
                 configured_ns: Some(self.policy.link_offset().as_nanos()),
                 basis: "clock".into(),
-                ..LatencyReport::unmeasured("receivers")
+                ..LatencyReport::unmeasured()
             },
-            probes: self.config.probes.name().into(),
+            sampling: self.config.probes.name().into(),
             stages: STAGES
                 .into_iter()
                 .zip(&self.stages)
                 .filter(|_| self.config.probes != Probes::Off)
-                // Without launch times there is no such stage.
+                // Without launch times this stage does not exist.
                 .filter(|(stage, spans)| *stage != Stage::Launch || spans.count() > 0)
                 .map(|(stage, spans)| StageSummary {
                     name: stage.name().into(),
@@ -61,9 +61,9 @@ impl SentStream {
                 .collect(),
             counters: self.counters(),
             xruns: self.xruns.0.clone(),
-            // A packet that missed its launch time was handed over too late by this program.
+            // If a packet missed its launch time, this program handed it over too late.
             gaps: self.config.pacing.as_ref().filter(|paced| paced.launch.is_some()).map(|_| {
-                GapReport { late_sender: self.last.link.unlaunched, ..GapReport::default() }
+                GapReport { late_sender: self.last.link.dropped_by_queue, ..GapReport::default() }
             }),
             redundancy: self.redundancy(),
             receivers: self
@@ -100,9 +100,9 @@ impl SentStream {
         let mut snapshot = StreamSnapshot {
             address: self.config.address.clone(),
             state: match self.peer(elapsed) {
-                PeerState::Here => StreamState::Here,
+                PeerState::Here => StreamState::Connected,
                 PeerState::Lost(_) => StreamState::Lost,
-                PeerState::Nobody => StreamState::Nobody,
+                PeerState::Nobody => StreamState::NoReceiver,
                 _ => StreamState::Unknown,
             },
             rate: format.rate.hertz(),
@@ -116,7 +116,7 @@ impl SentStream {
                 measured_ns: effective.map(|(latency, _)| nanos(latency)),
                 uncertainty_ns: effective.map(|(_, uncertainty)| nanos(uncertainty)),
                 p99_ns: None,
-                by: "receivers".to_owned(),
+                method: "receivers".to_owned(),
             },
             clock: clock.map(ClockSnapshot::of),
             ..StreamSnapshot::default()
@@ -132,7 +132,7 @@ impl SentStream {
                 .collect(),
         };
         self.observed.tell(now, way, &mut snapshot);
-        // A sender does not know its losses. Receivers report them, of all packets due there so
+        // A sender does not know its losses. Receivers report them as a share of all packets due so
         // far.
         snapshot.second.loss_share = None;
         if let Some(losses) = self.policy.believed().find_map(|known| known.losses) {
@@ -143,7 +143,7 @@ impl SentStream {
         snapshot
     }
 
-    /// Packets sent so far, without those dropped while there was no destination.
+    /// Returns the number of packets sent so far, without those dropped for lack of a destination.
     pub(super) fn sent(&self) -> u64 {
         self.last.state.packets.saturating_sub(self.last.link.let_go)
     }
@@ -155,7 +155,7 @@ impl SentStream {
             invalid: self.conversation.invalid,
             xruns: counted.xruns,
             send_errors: counted.link.send_errors + counted.link.dropped,
-            overdue: counted.link.overdue,
+            send_timeouts: counted.link.overdue,
             receivers_lost: self.policy.receivers_lost(),
             host_stalled: self.stalled,
             ..Counters::default()
@@ -166,7 +166,7 @@ impl SentStream {
         let (asked, layout) = (self.policy.redundancy(), self.policy.layout());
         let bounds = self.policy.reckoned_with();
         (asked != Redundancy::Off).then(|| RedundancyReport {
-            asked: asked.to_string(),
+            requested: asked.to_string(),
             budget_ns: bounds.budget.as_nanos(),
             symbols: layout.reaches().len(),
             window: layout.window(),
@@ -176,20 +176,21 @@ impl SentStream {
     }
 }
 
-/// Note on unlaunched packets for the end of the run; `ledger` is `true` if one is written.
+/// Returns a note on dropped packets for the end of the run; `ledger` is `true` if there is a
+/// ledger.
 pub(super) fn dropped<'a>(address: &'a str, link: &LinkCounters, ledger: bool) -> Option<Note<'a>> {
-    let LinkCounters { sent: of, unlaunched: dropped, unnamed, .. } = *link;
+    let LinkCounters { sent: of, dropped_by_queue: dropped, unnamed, .. } = *link;
     let unnamed = if ledger { unnamed } else { 0 };
-    (dropped > 0).then_some(Note::Unlaunched { address, dropped, of, unnamed })
+    (dropped > 0).then_some(Note::DroppedByQueue { address, dropped, of, unnamed })
 }
 
 fn pacing(paced: &Paced, link: &LinkCounters) -> PacingReport {
     PacingReport {
-        rung: paced.mode.name().into(),
+        mode: paced.mode.name().into(),
         lead_ns: (paced.lead() > Span::ZERO).then(|| paced.lead().as_nanos()),
-        why: paced.why.clone(),
-        unlaunched: link.unlaunched,
-        unnamed: link.unnamed,
+        reason: paced.why.clone(),
+        dropped_by_queue: link.dropped_by_queue,
+        unidentified: link.unnamed,
     }
 }
 
@@ -203,12 +204,12 @@ fn remote(
     RemoteReceiver {
         ssrc: known.ssrc,
         address: known.host.to_string(),
-        believed: known.is_believed(),
+        trusted: known.is_believed(),
         state: known.presence().name().into(),
         silent_ns: known.silence(ended).as_nanos(),
         times_lost: known.times_lost(),
-        asked_ns: known.ask.longest().filter(|_| as_needed).map(Span::as_nanos),
-        // The standard report subtracts duplicates, which two networks always produce.
+        requested_ns: known.ask.longest().filter(|_| as_needed).map(Span::as_nanos),
+        // The standard report subtracts duplicates, and two networks always produce those.
         lost: known.losses.map_or(standard, |LossReport { tally, .. }| {
             i64::try_from(tally.missing.saturating_add(tally.beyond)).unwrap_or(i64::MAX)
         }),
@@ -241,7 +242,8 @@ mod tests {
 
     #[test]
     fn dropped_packets_that_nobody_could_name_are_told_and_where_a_ledger_lacks_them_in_words() {
-        let link = LinkCounters { sent: 90, unlaunched: 9, unnamed: 2, ..LinkCounters::default() };
+        let link =
+            LinkCounters { sent: 90, dropped_by_queue: 9, unnamed: 2, ..LinkCounters::default() };
         let paced = Paced {
             mode: PacingMode::Etf,
             launch: None,
@@ -250,9 +252,9 @@ mod tests {
             why: String::new(),
         };
         let told = pacing(&paced, &link);
-        assert_eq!((told.unlaunched, told.unnamed), (9, 2));
+        assert_eq!((told.dropped_by_queue, told.unidentified), (9, 2));
         let unnamed = |ledger| match dropped("avtp://eth0", &link, ledger) {
-            Some(Note::Unlaunched { dropped: 9, of: 90, unnamed, .. }) => Some(unnamed),
+            Some(Note::DroppedByQueue { dropped: 9, of: 90, unnamed, .. }) => Some(unnamed),
             _ => None,
         };
         assert_eq!([true, false].map(unnamed), [Some(2), Some(0)]);
@@ -274,7 +276,7 @@ mod tests {
         let device = Settings { rate, channels, period, periods: 2 };
         let mut policy = SendPolicy::new(SendPolicyConfig {
             destinations: vec![Host::UNKNOWN],
-            most_bytes: 1472,
+            max_bytes: 1472,
             ..SendPolicyConfig::new(format, identity, Span::from_millis(5), device)
         });
         let tally = Tally { expected: 20_000, missing: 5, runs: 4, beyond: 10_012 };

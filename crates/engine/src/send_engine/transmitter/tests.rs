@@ -1,4 +1,4 @@
-//! Tests of the transmitter with a link that records packets and a clock that the test sets.
+//! Tests of the transmitter. The link records packets and the test sets the clock.
 
 use std::sync::{Arc, Mutex};
 
@@ -120,7 +120,7 @@ impl World {
         self.period_after(0, skipped, frames);
     }
 
-    /// Does the same after `xruns` xruns; returns the time at which the device woke.
+    /// Runs a period after `xruns` xruns; returns the time at which the device woke.
     fn period_after(&mut self, xruns: u32, skipped: i64, frames: i64) -> LocalTime {
         self.captured += skipped;
         let mut samples: Vec<f32> =

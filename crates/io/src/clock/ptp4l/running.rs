@@ -1,4 +1,4 @@
-//! Finds running `ptp4l` processes, with their domain and sockets from command line and
+//! Finds running `ptp4l` processes; reads their domain and sockets from command line and
 //! configuration.
 
 use std::fs::{self, OpenOptions};
@@ -16,7 +16,7 @@ pub(super) struct RunningPtp4l {
     pub(super) sockets: [PathBuf; 2],
 }
 
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 const WITH_VALUE: &str = "filp";
 
@@ -28,8 +28,8 @@ pub(super) fn running(processes: &Path) -> Vec<RunningPtp4l> {
 }
 
 fn told(process: &Path) -> Option<RunningPtp4l> {
-    // Any user can run a program of this name: only those of root and this user count. SAFETY: no
-    // arguments, and it cannot fail.
+    // Any user can run a program of this name, so only those of root and this user count. SAFETY:
+    // no arguments, and it cannot fail.
     let trusted = [0, unsafe { libc::geteuid() }];
     if !trusted.contains(&fs::metadata(process).ok()?.uid()) {
         return None;
@@ -40,7 +40,7 @@ fn told(process: &Path) -> Option<RunningPtp4l> {
     let line = text_of(&process.join("cmdline"))?;
     let options = Options::of(line.split('\0').skip(1));
     let configured = match options.file {
-        // A relative path starts at the daemon's working directory; `join` keeps an absolute one.
+        // A relative path starts at the daemon's working directory. `join` keeps an absolute path.
         Some(file) => text_of(&process.join("cwd").join(file)),
         None => Some(String::new()),
     };
@@ -52,13 +52,13 @@ fn told(process: &Path) -> Option<RunningPtp4l> {
     Some(RunningPtp4l { domain: (known || options.tells_domain()).then_some(domain), sockets })
 }
 
-/// Text of a regular file, up to `MOST_BYTES`; `None` for pipes and other files.
+/// Returns the text of a regular file, up to `MAX_BYTES`; `None` for pipes and other files.
 fn text_of(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     let at_once = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(at_once).open(path).ok()?;
     file.metadata().ok().filter(fs::Metadata::is_file)?;
-    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -76,7 +76,7 @@ impl<'a> Options<'a> {
                 let pair = long.split_once('=').or_else(|| Some((long, words.next()?)));
                 found.long.extend(pair);
             } else if let Some(letters) = word.strip_prefix('-') {
-                // The first letter that takes a value takes the rest of the word, or the next word.
+                // The first letter with a value takes the rest of the word, or else the next word.
                 let Some(at) = letters.find(|letter| WITH_VALUE.contains(letter)) else { continue };
                 let (letter, rest) = letters[at..].split_at(1);
                 let value = if rest.is_empty() { words.next() } else { Some(rest) };

@@ -1,6 +1,6 @@
-//! Reports from the error queues. On machines without a queue that heeds launch times nothing is
-//! dropped; transmit timestamps replace the reports there, or the tests build reports as the kernel
-//! does.
+//! Tests of reports from the error queues. On machines without a queue that supports launch times,
+//! nothing is dropped. Transmit timestamps replace the reports there, or the tests build reports
+//! like the kernel's.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -36,7 +36,7 @@ fn receiver() -> UdpSocket {
     socket
 }
 
-/// A link via two networks, both on this host, and a receiver on each.
+/// Returns a link via two networks, both on this host, and a receiver on each.
 fn by_two_networks() -> (DirectLink, [UdpSocket; 2]) {
     let receivers = [receiver(), receiver()];
     let [first, second] = receivers.each_ref().map(|receiver| {
@@ -47,8 +47,8 @@ fn by_two_networks() -> (DirectLink, [UdpSocket; 2]) {
     (DirectLink::open(&options).expect("a link"), receivers)
 }
 
-/// A link that samples only its first packet and accepts more than a UDP datagram holds; and a
-/// receiver.
+/// Returns a link that samples only its first packet and accepts more than a UDP datagram holds,
+/// and a receiver.
 fn with_samples_far_apart() -> (DirectLink, UdpSocket) {
     let receiver = receiver();
     let options = UdpOptions {
@@ -91,7 +91,7 @@ fn what_comes_back_from_the_second_network_is_read_too() {
     receivers.iter().for_each(|receiver| assert_eq!(receiver.recv(&mut [0; 8]).unwrap(), 4));
     let second = second_of(&link).socket.as_fd().try_clone_to_owned().unwrap();
     assert!(has_errors(&second), "the stamp is there before the packet has come");
-    link.transmit_stamps(&mut |stamp| panic!("nobody asked for it: {stamp:?}"));
+    link.transmit_stamps(&mut |stamp| panic!("it was not requested: {stamp:?}"));
     assert!(!has_errors(&second));
 }
 
@@ -105,7 +105,7 @@ fn a_wire_thread_reads_what_comes_back_from_the_second_network_alone() {
     receivers.iter().for_each(|receiver| assert_eq!(receiver.recv(&mut [0; 8]).unwrap(), 4));
     let until = now() + Span::from_secs(10);
     while has_errors(&second) {
-        assert!(now() < until, "nobody reads it");
+        assert!(now() < until, "it is never read");
         sleep_until(now() + Span::from_millis(1));
     }
 }
@@ -123,13 +123,13 @@ fn a_packet_that_queues_dropped_is_counted_once_and_named() {
         [0, 1, 1].map(|of| dropped(times[of])).into_iter().for_each(drop)
     }));
     assert!(!tally.dropped_with(times[2], |dropped| dropped(times[0])));
-    // One beyond the room for names, and one unknown.
+    // One is beyond the room for names, and one is unknown.
     tally.dropped(times[2]);
     tally.dropped(7);
     let counted = link.counters();
-    assert_eq!((counted.unlaunched, counted.unnamed, counted.send_errors), (4, 2, 0));
+    assert_eq!((counted.dropped_by_queue, counted.unnamed, counted.send_errors), (4, 2, 0));
     let named: Vec<_> = core::iter::from_fn(|| told.events.pop().ok()).collect();
-    assert_eq!(named, [0, 6].map(|media| LinkEvent::Unlaunched(MediaTime::from_frames(media))));
+    assert_eq!(named, [0, 6].map(|media| LinkEvent::DroppedByQueue(MediaTime::from_frames(media))));
 }
 
 #[test]
@@ -149,9 +149,12 @@ fn the_report_of_an_etf_names_the_packet_that_it_dropped() {
         let mut reading = ErrorReading { clock, always: true, dropped: &mut dropped };
         assert_eq!(sampler.take(&report, &mut reading), None);
     }
-    assert_eq!((link.counters().unlaunched, link.counters().unnamed), (2, 0));
+    assert_eq!((link.counters().dropped_by_queue, link.counters().unnamed), (2, 0));
     let named: Vec<_> = core::iter::from_fn(|| told.events.pop().ok()).collect();
-    assert_eq!(named, [12, 0].map(|media| LinkEvent::Unlaunched(MediaTime::from_frames(media))));
+    assert_eq!(
+        named,
+        [12, 0].map(|media| LinkEvent::DroppedByQueue(MediaTime::from_frames(media)))
+    );
 }
 
 struct Counted(DirectLink, Arc<AtomicU64>);
@@ -222,7 +225,7 @@ fn a_wire_thread_sleeps_after_a_refusal_though_a_stamp_still_came() {
     }
     assert_eq!(ringed.counters().send_errors, 1);
     let asked = asked.load(Ordering::Relaxed);
-    assert!(asked <= 10, "there was one thing to be read, and it was asked for {asked} times");
+    assert!(asked <= 10, "one item was read with {asked} calls");
 }
 
 #[test]
@@ -236,7 +239,7 @@ fn a_stamp_that_comes_after_a_refusal_leaves_nothing_to_be_read() {
     link.flush();
     assert_eq!(receiver.recv(&mut [0; 8]).unwrap(), 4);
     assert_eq!((link.counters().send_errors, has_errors(&link.outlet.socket.as_fd())), (1, true));
-    // Sampling restarted, so no timestamp is awaited; an unread one would end every poll at once.
+    // Sampling restarted, so no timestamp is expected. An unread one would end every poll at once.
     link.read_errors(&mut |_| ());
     assert!(!has_errors(&link.outlet.socket.as_fd()));
 }

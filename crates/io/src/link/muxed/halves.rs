@@ -1,5 +1,5 @@
-//! The halves of a muxed link. The receiving half delivers RTP itself and passes RTCP to the
-//! control channels.
+//! Halves of a muxed link. The receiving half delivers RTP itself and passes RTCP to the control
+//! channels.
 
 use std::io;
 use std::net::SocketAddr;
@@ -36,8 +36,8 @@ impl TransportCall {
 
     pub(super) fn ring(&self) {
         self.bell.wake();
-        // After `wake`, so that `heed` silences the bell; until then its poll returns at once
-        // again.
+        // This follows `wake`, so that `heed` silences the bell. Until then its poll returns at
+        // once again.
         self.rung.store(true, Ordering::Release);
     }
 
@@ -124,7 +124,7 @@ impl Sorting {
 }
 
 impl MuxedReceiver {
-    /// Switches to the newest transport, after delivering datagrams of the old one.
+    /// Switches to the newest transport after it has delivered the datagrams of the old one.
     fn turn(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         self.call.heed();
         let Self { line, watched, sorting, before, .. } = self;
@@ -161,7 +161,7 @@ impl Link for MuxedReceiver {
         Some(self.watched.as_fd())
     }
 
-    /// Counts packets only; reports without room count as ring drops.
+    /// Counts only packets. Reports without room count as ring drops.
     fn counters(&self) -> LinkCounters {
         let counters = self.line.get().map(|line| line.link.counters()).unwrap_or_default();
         let mut counters = self.before.plus(&counters);
@@ -189,7 +189,7 @@ impl Pollable for MuxedReceiver {
     }
 }
 
-/// Carries the reports of one session. Everything goes to the transport's far end, whatever
+/// Carries the reports of one session. Every report goes to the transport's peer, whatever
 /// destination is passed.
 pub struct MuxedControl {
     pub(super) line: Held<ReportTransport>,
@@ -236,7 +236,7 @@ impl Control for MuxedControl {
     }
 }
 
-/// The sending link. It delivers nothing; without a transport it drops packets.
+/// The sending link. It delivers nothing. Without a transport it drops packets.
 pub struct MuxedSender {
     pub(super) line: Held<SendingTransport>,
     pub(super) bell: Arc<EventDescriptor>,
@@ -247,7 +247,7 @@ pub struct MuxedSender {
 }
 
 impl MuxedSender {
-    /// Switches to the newest transport, and updates the far end's address.
+    /// Switches to the newest transport and updates the peer's address.
     fn turn(&mut self) {
         let Self { line, teller, before, bell, .. } = self;
         while line.turn(|old, next| {
@@ -369,7 +369,7 @@ impl WatchedDescriptors {
     }
 
     pub(super) fn follow(&mut self, descriptor: BorrowedFd<'_>) -> Option<i32> {
-        let _permit = permit("nobody else uses the set, so the call waits for nothing");
+        let _permit = permit("no other thread uses the set, so the call does not wait");
         if let Err(error) = self.set.add(&descriptor, 0) {
             return error.raw_os_error();
         }
@@ -380,7 +380,7 @@ impl WatchedDescriptors {
     pub(super) fn leave(&mut self, descriptor: BorrowedFd<'_>) {
         if self.followed == Some(descriptor.as_raw_fd()) {
             self.followed = None;
-            let _permit = permit("nobody else uses the set, so the call waits for nothing");
+            let _permit = permit("no other thread uses the set, so the call does not wait");
             // An error needs no handling.
             let _ = self.set.remove(&descriptor);
         }

@@ -66,8 +66,8 @@ impl<T> Held<T> {
         turn(self.now.as_deref_mut(), &mut next);
         let old = self.now.replace(next);
         if let Some(Err(PushError::Full(old))) = old.map(|old| self.old.push(old)) {
-            // Unreachable, as the ring has room for all values. A leak is better than freeing
-            // memory on this thread.
+            // This is unreachable, because the ring has room for all values. A leak is better than
+            // freeing memory on this thread.
             core::mem::forget(old);
         }
         true

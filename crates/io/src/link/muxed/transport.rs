@@ -15,7 +15,7 @@ pub(crate) trait Half: Pollable {
         None
     }
 
-    /// Whether the transport has ended: its descriptor would stay readable.
+    /// Returns whether the transport has ended; its descriptor would stay readable.
     fn is_over(&self) -> bool {
         false
     }
@@ -37,13 +37,13 @@ pub struct Seals {
     pub reports: [Option<Box<dyn Seal>>; 2],
 }
 
-/// Address of a UDP transport's far end.
+/// Address of a UDP transport's peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FarAddress {
-    /// A fixed address: datagrams from elsewhere are foreign.
+    /// A fixed address. Datagrams from other sources are discarded.
     At(SocketAddr),
-    /// The source of the newest authenticated datagram, for a far end behind a NAT; none before the
-    /// first. Without encryption, one packet from anywhere takes over the stream.
+    /// The source of the newest authenticated datagram, for a peer behind a NAT; none before the
+    /// first. Without encryption, one packet from any host takes over the stream.
     Newest,
 }
 
@@ -57,7 +57,8 @@ pub struct MuxedTransport {
 
 pub(crate) struct SendingTransport {
     pub(crate) link: Box<dyn Half>,
-    /// The far end's address and the version last seen; `None` if the transport itself knows it.
+    /// The peer's address and the version last seen; `None` if the transport itself knows the
+    /// address.
     pub(crate) peer: Option<Arc<PeerAddress>>,
     pub(crate) seen: u64,
 }

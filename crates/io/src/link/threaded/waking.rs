@@ -1,4 +1,4 @@
-//! Wakes a wire thread: by its own timer if it expects packets, else by a bell.
+//! Wakes a wire thread: by its own timer if it expects packets, otherwise by a bell.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -9,7 +9,7 @@ use crate::thread::halt::EventDescriptor;
 
 pub(super) struct Bell {
     event: EventDescriptor,
-    /// Whether the thread waits for the bell alone; otherwise no ring is needed.
+    /// Whether the thread waits only for the bell. Otherwise it needs no ring.
     awaited: AtomicBool,
     stop: AtomicBool,
 }
@@ -34,17 +34,17 @@ impl Bell {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Signals a new entry in a ring; a thread that wakes up by itself finds it then.
+    /// Signals a new entry in a ring. A thread that wakes up by itself finds the entry then.
     pub(super) fn ring(&self) {
-        // Either the thread sees the entry when it next calls `wait_for`, or `awaited` is seen
-        // here.
+        // Either the thread sees the entry when it next calls `wait_for`, or this code sees
+        // `awaited`.
         fence(Ordering::SeqCst);
         if self.awaited.swap(false, Ordering::SeqCst) {
             self.event.wake();
         }
     }
 
-    /// Enables wake-ups by rings; the thread must then check for existing entries.
+    /// Enables wake-ups by rings. The thread must then check for existing entries.
     pub(super) fn wait_for(&self) {
         self.awaited.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -61,7 +61,7 @@ impl Bell {
 }
 
 /// Predicts the next packets, so that the wire thread wakes up once per period to hand them over,
-/// without another wake-up when they are queued.
+/// and not also when they are queued.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rhythm {
     last: LocalTime,
@@ -70,7 +70,7 @@ pub(super) struct Rhythm {
 }
 
 impl Rhythm {
-    /// Prediction gains nothing for longer intervals.
+    /// Maximum interval; prediction gains nothing for longer ones.
     const LONGEST: Span = Span::from_millis(20);
 
     pub(super) const fn new() -> Self {
@@ -109,9 +109,9 @@ mod tests {
         assert!(rung());
         bell.silence();
         bell.ring();
-        assert!(!rung(), "it was heard, and is not waited for again");
+        assert!(!rung(), "each ring wakes only once");
         bell.stop();
-        assert!(rung(), "whoever waits for whatever");
+        assert!(rung(), "a stop wakes every waiter");
     }
 
     #[test]

@@ -55,8 +55,12 @@ fn is_proven(told: &TapDelays, way: &Way, period: f64) {
         assert!((found.gain / way.gain - 1.0).abs() < 0.05, "{way:?}: {at:?} {found:?}");
     }
     // Windows with noise only, or with the beginning of a fade.
-    let is_void =
-        |void: &Void| matches!(void, Void::Unlike | Void::PastEnd | Void::Ambiguous { .. });
+    let is_void = |invalid: &InvalidWindow| {
+        matches!(
+            invalid,
+            InvalidWindow::Unlike | InvalidWindow::PastEnd | InvalidWindow::Ambiguous { .. }
+        )
+    };
     assert!(voids(told).into_iter().all(is_void), "{way:?}: {told:?}");
 }
 
@@ -120,7 +124,7 @@ fn windows_within_a_sine_carry_on_the_delay_of_its_onset() {
         is_proven(&told, &way(gain), PERIOD);
         let modulo = |at: usize| {
             let delay = told.windows[at].delay.as_ref();
-            delay.unwrap_or_else(|void| panic!("{void:?}: {told:?}")).modulo
+            delay.unwrap_or_else(|invalid| panic!("{invalid:?}: {told:?}")).modulo
         };
         // The onset is at the beginning of window 9, and the ending at the end of 18.
         assert_eq!((modulo(9), modulo(18)), (None, None), "{told:?}");
@@ -138,7 +142,8 @@ fn sine_without_onset_is_ambiguous_modulo_its_period() {
             let [first, second] = noisy(&sound[9600..], &second[9600..]);
             let told = between(&first, &second, &options());
             assert_eq!(told.found().count(), 0, "{told:?}");
-            let Some(Void::Ambiguous { delays, period: Some(found) }) = told.cause() else {
+            let Some(InvalidWindow::Ambiguous { delays, period: Some(found) }) = told.cause()
+            else {
                 panic!("{hertz}: {told:?}")
             };
             assert!((found.as_f64() - period).abs() < 0.05, "{hertz}: {found:?}");
@@ -163,7 +168,7 @@ fn onset_of_the_second_tap_alone_bounds_its_delay() {
         (sampled(FRAMES, &sine(300.0)), Way { delay: 1612.5, drift: 0.0, gain: 0.5 });
     // The first may have had the sound before the recording begins.
     let told = heard(&sound, &way);
-    let Err(Void::Ambiguous { delays, period: Some(_) }) = &told.windows[0].delay else {
+    let Err(InvalidWindow::Ambiguous { delays, period: Some(_) }) = &told.windows[0].delay else {
         panic!("{told:?}")
     };
     assert!(delays.iter().all(|delay| delay.as_f64() > 1612.4), "{told:?}");
@@ -173,26 +178,27 @@ fn onset_of_the_second_tap_alone_bounds_its_delay() {
 #[test]
 fn headline_names_periodic_sound_before_silence_and_noise() {
     let delays = [-12.5, 147.5].map(fine).to_vec();
-    let ambiguous = Void::Ambiguous { delays, period: Some(fine(PERIOD)) };
-    let silent = Void::Silent(Tap::First);
-    let window = |void: &Void| TapWindow { at: Frames::ZERO, delay: Err(void.clone()) };
-    let of = |voids: &[&Void]| TapDelays {
+    let ambiguous = InvalidWindow::Ambiguous { delays, period: Some(fine(PERIOD)) };
+    let silent = InvalidWindow::Silent(Tap::First);
+    let window =
+        |invalid: &InvalidWindow| TapWindow { at: Frames::ZERO, delay: Err(invalid.clone()) };
+    let of = |voids: &[&InvalidWindow]| TapDelays {
         rate: Rate::HZ_48000,
         window: Frames::new(24_000),
-        windows: voids.iter().map(|void| window(void)).collect(),
+        windows: voids.iter().map(|invalid| window(invalid)).collect(),
         steps: Vec::new(),
         drift: None,
     };
-    let unlike = Void::Unlike;
+    let unlike = InvalidWindow::Unlike;
     assert_eq!(of(&[&silent, &silent, &unlike, &ambiguous]).cause(), Some(&ambiguous));
     assert_eq!(of(&[&silent, &silent, &unlike]).cause(), Some(&unlike));
     assert_eq!(
-        of(&[&unlike, &Void::EndOfRange, &Void::EndOfRange]).cause(),
-        Some(&Void::EndOfRange)
+        of(&[&unlike, &InvalidWindow::EndOfRange, &InvalidWindow::EndOfRange]).cause(),
+        Some(&InvalidWindow::EndOfRange)
     );
     assert_eq!(of(&[&silent]).cause(), Some(&silent));
     let report = of(&[&silent, &ambiguous]).report("channel 1 to 2");
-    snapshot!(report.rows[0].void.as_deref().unwrap_or_default());
+    snapshot!(report.rows[0].invalid.as_deref().unwrap_or_default());
 }
 
 #[test]

@@ -14,12 +14,12 @@ const PROGRAM: &str = "jackd";
 /// Maximum number of starts: servers of one user share a database, and two concurrent starts may
 /// make each other fail.
 const TRIES: u32 = 4;
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
 /// Priority of the server's own thread above its clients' (JACK 2).
 const ABOVE_CLIENTS: u8 = 5;
 /// Maximum client priority (sched(7)).
-const MOST: u8 = 99 - ABOVE_CLIENTS;
+const MAX: u8 = 99 - ABOVE_CLIENTS;
 
 pub(super) fn version() -> Result<String, String> {
     let asked = Command::new(PROGRAM).arg("--version").stdin(Stdio::null()).output();
@@ -61,7 +61,7 @@ impl DummyServer {
         let name = format!("taut-capacity-{}-{number}", std::process::id());
         let words = options.words(&name)?;
         let mut program = JackProgram::start(&words)?;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             let refused = match open(&name, options.pace) {
                 Ok(client) => return Ok(Self { client, _program: program }),
@@ -90,9 +90,9 @@ impl DummyOptions {
 pub(super) fn scheduling(scheduler: Scheduler) -> Result<String, String> {
     match scheduler {
         Scheduler::Other => Ok("-r".to_owned()),
-        Scheduler::Fifo(priority @ 1..=MOST) => Ok(format!("-R -P {}", priority + ABOVE_CLIENTS)),
+        Scheduler::Fifo(priority @ 1..=MAX) => Ok(format!("-R -P {}", priority + ABOVE_CLIENTS)),
         other => Err(format!(
-            "JACK runs no client as {other}; use --scheduler fifo:80, up to fifo:{MOST}, or other"
+            "JACK runs no client as {other}; use --scheduler fifo:80, up to fifo:{MAX}, or other"
         )),
     }
 }
@@ -117,7 +117,7 @@ impl JackProgram {
 impl Drop for JackProgram {
     fn drop(&mut self) {
         interrupt(&mut self.0);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         // A killed server stays in the database, which has room for eight.
         while self.runs() && Instant::now() < until {
             std::thread::sleep(LOOK);

@@ -51,7 +51,7 @@ impl WorkerHere {
         let options = UdpOptions {
             datagram_bytes,
             packets_per_second: blocks_per_second,
-            most_destinations: 1,
+            max_destinations: 1,
             ..UdpOptions::receiver(here)
         };
         let mut link = DirectLink::open(&options).map_err(|error| failed(&error))?;

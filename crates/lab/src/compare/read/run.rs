@@ -55,9 +55,9 @@ fn row(
     stream: StreamReport,
     CountedStream { counters }: CountedStream,
 ) -> ReadRow {
-    let StreamReport { address, refused: void, latency, stages, counters: counted, .. } = stream;
+    let StreamReport { address, refused: invalid, latency, stages, counters: counted, .. } = stream;
     let row = ReportRow {
-        void,
+        invalid: invalid,
         configured: latency.configured_ns.map(Span::from_nanos),
         measured: Some(latency.measured),
         uncertainty: latency.uncertainty_ns.map(Span::from_nanos),
@@ -70,8 +70,17 @@ fn row(
 
 /// At a receiver, packets not played; at a sender, packets that did not leave.
 fn missed(counted: &Counters) -> Option<Missed> {
-    let Counters { sent, received, lost, late, unheard, duplicate, send_errors, overdue, .. } =
-        *counted;
+    let Counters {
+        sent,
+        received,
+        lost,
+        late,
+        underrun_discarded: unheard,
+        duplicate,
+        send_errors,
+        send_timeouts: overdue,
+        ..
+    } = *counted;
     let (missed, due) = match sent {
         0 => (
             lost.saturating_add(late).saturating_add(unheard),

@@ -24,7 +24,7 @@ fn of_stages(seed: u64, medians: &[(&str, i64)]) -> Value {
 
 fn of_run(address: &str, (latency_us, lost): (i64, u64), medians: &[(&str, i64)]) -> Value {
     json!({
-        "schema": 1, "role": "recv", "duration_ns": 1, "host": { "cpus": 2 }, "notes": [],
+        "schema": 2, "role": "recv", "duration_ns": 1, "host": { "cpus": 2 }, "notes": [],
         "streams": [{
             "address": address, "refused": null, "stages": stages(medians),
             "latency": {
@@ -95,7 +95,7 @@ fn reports_of_one_run_are_compared_with_each_other() {
 fn both_directions_of_a_call_are_rows() {
     let mut directions = [of_run("rtp://a", (20_000, 0), &[]), of_run("rtp://a", (20_000, 0), &[])];
     directions[1]["role"] = json!("send");
-    let call = json!({ "schema": 1, "role": "call", "directions": directions });
+    let call = json!({ "schema": 2, "role": "call", "directions": directions });
     let there = compared(&call, &call);
     let names: Vec<&str> = there.rows.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(
@@ -109,7 +109,7 @@ fn what_only_one_report_has_is_listed_as_such() {
     let first = of_run("rtp://a", (20_000, 0), &[("wire", 60), ("device", 2_000)]);
     let mut second =
         of_run("rtp://a", (20_000, 0), &[("wire", 60), ("resample", 330), ("device", 2_000)]);
-    second["schema"] = json!(2);
+    second["schema"] = json!(3);
     second["streams"][0]["counters"]["receivers_lost"] = json!(0);
     second["streams"][0]["of another version"] = json!([1]);
     let there = compared(&first, &second);
@@ -118,7 +118,7 @@ fn what_only_one_report_has_is_listed_as_such() {
     assert!(row.only_first.is_empty());
     assert_eq!(row.stages[1].second_ns, Some(330_000));
     assert_eq!((row.stages[1].first_ns, row.stages[1].differs), (None, false));
-    assert!(there.notes[0].contains("schema 1, the second 2"), "{there}");
+    assert!(there.notes[0].contains("schema 2, the second 3"), "{there}");
     assert_eq!(compared(&second, &first).rows[0].only_first, ["stage resample", "receivers_lost"]);
 }
 

@@ -48,7 +48,7 @@ impl Simulated {
 
     fn report(&self, random: &mut Rng) -> Value {
         let rows: Vec<Value> = (0..self.rows).map(|row| self.row(row, random)).collect();
-        json!({ "schema": 1, "experiment": "stages", "rows": rows })
+        json!({ "schema": 2, "experiment": "stages", "rows": rows })
     }
 
     fn row(&self, row: usize, random: &mut Rng) -> Value {
@@ -90,14 +90,14 @@ impl Simulated {
             .collect();
         let constant = json!({ "p50_ns": self.latency_ns, "p99_ns": self.latency_ns, "max_ns": self.latency_ns });
         json!({
-            "name": format!("{row}: {} in packets of 1ms", self.latency_ns), "void": null,
+            "name": format!("{row}: {} in packets of 1ms", self.latency_ns), "invalid": null,
             "configured_ns": self.latency_ns, "uncertainty_ns": 0, "stages": stages,
             "missed": { "due": due, "missed": missed, "at_most": 0.0 },
             "intervals": vec![constant; self.seconds as usize],
-            "events": [{ "key": "receiver_xruns", "words": "", "values": xruns, "untold": 0 }],
+            "events": [{ "key": "receiver_xruns", "words": "", "values": xruns, "without_time": 0 }],
             "stream": {
                 "rate": 48_000, "period": self.period, "periods": 2, "ptime_ns": 1_000_000,
-                "seconds": self.seconds, "due": due, "late": [], "lost": lost, "unheard": [], "parts": parts,
+                "seconds": self.seconds, "due": due, "late": [], "lost": lost, "underrun_discarded": [], "parts": parts,
             },
         })
     }
@@ -219,7 +219,7 @@ fn xruns_without_instants_are_after_those_that_have_them() {
     // A thousand in ten seconds; later ones are not listed.
     let told: Vec<(i64, u32)> = (0..10).map(|second| (second * 1_000_000_000, 100)).collect();
     second["rows"][0]["events"][0]["values"] = json!(told);
-    second["rows"][0]["events"][0]["untold"] = json!(500);
+    second["rows"][0]["events"][0]["without_time"] = json!(500);
     let there = compared(&first, &second);
     let xruns = there.rows[0].figures.iter().find(|one| one.key == "receiver_xruns_per_s").unwrap();
     let [_, counted] = xruns.counted.unwrap();
@@ -341,7 +341,7 @@ fn streams_that_count_freezes_are_compared_by_all_they_have() {
     let [mut first, mut second] = pair(|one| one.wire_us = [150.0, 150.0]);
     for report in [&mut first, &mut second] {
         report["experiment"] = json!("min-latency");
-        report["rows"][0]["freezes"] = json!(0);
+        report["rows"][0]["stalls"] = json!(0);
     }
     let there = compared(&first, &second);
     assert_eq!(figure(&there.rows[0], "wire p50").verdict, ComparedVerdict::More, "{there}");
@@ -355,7 +355,7 @@ fn a_report_of_any_numbers_is_refused_or_compared() {
         row["uncertainty_ns"] = json!(i64::MAX);
         row["stages"][3]["uncertainty_ns"] = json!(i64::MAX);
         row["events"][0]["values"] = json!([[i64::from(u32::MAX) * 1_000_000_000, 1]]);
-        row["events"][0]["untold"] = json!(1);
+        row["events"][0]["without_time"] = json!(1);
     }
     let there = compared(&first, &second);
     assert!(figure(&there.rows[0], "wire p50").threshold_ns.unwrap() > 1e19, "{there}");

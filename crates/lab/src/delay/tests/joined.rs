@@ -121,7 +121,7 @@ fn marks_of_two_hosts_are_measured_to_within_what_their_clocks_are_known_to() {
     for hosts in [[NEAR, FAR], [FAR, NEAR], [FAR, FAR]] {
         let report = joined(hosts, Span::from_micros(250));
         let row = &report.rows[0];
-        assert_eq!(row.void, None, "{report}");
+        assert_eq!(row.invalid, None, "{report}");
         let error = row.measured.unwrap().p50_ns.unwrap() - DELAY.as_nanos();
         let unsure = row.uncertainty.unwrap().as_nanos();
         assert!(error.abs() <= unsure, "{error} {report}");
@@ -164,7 +164,7 @@ fn marks_of_one_clock_are_measured_as_sure_as_their_devices_are() {
     let clocks = [HostTimeline::Same, HostTimeline::Same];
     let found = join(logs([here, here]), &clocks, &between(Span::ZERO)).unwrap();
     let report = found.report(["here", "there"]);
-    assert_eq!(report.rows[0].void, None, "{report}");
+    assert_eq!(report.rows[0].invalid, None, "{report}");
     assert_eq!(report.rows[0].measured.unwrap().p50_ns, Some(DELAY.as_nanos()), "{report}");
     assert_eq!(report.rows[0].uncertainty, Some(UNSURE + UNSURE), "{report}");
     assert_eq!(figure(&report, "clock_source"), "host", "{report}");
@@ -173,7 +173,7 @@ fn marks_of_one_clock_are_measured_as_sure_as_their_devices_are() {
 #[test]
 fn a_run_whose_clocks_are_known_too_badly_is_void_and_says_so() {
     let report = joined([NEAR, FAR], Span::from_micros(100));
-    let why = report.rows[0].void.as_deref().unwrap();
+    let why = report.rows[0].invalid.as_deref().unwrap();
     snapshot!(why);
     assert!(why.contains("--max-uncertainty"), "{why}");
 }
@@ -182,7 +182,7 @@ fn a_run_whose_clocks_are_known_too_badly_is_void_and_says_so() {
 fn a_run_in_which_a_clock_jumped_is_void_and_says_so() {
     for jump in [Span::from_millis(2), Span::from_secs(-3)] {
         let report = joined([NEAR, FarHost { jump, ..FAR }], Span::from_micros(250));
-        let why = report.rows[0].void.as_deref().unwrap();
+        let why = report.rows[0].invalid.as_deref().unwrap();
         snapshot!(why);
     }
 }

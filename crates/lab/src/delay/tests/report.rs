@@ -18,9 +18,9 @@ fn measured(frames: i64) -> LabReport {
 fn a_delay_is_a_report_as_those_of_other_experiments_are() {
     let report = measured(240);
     let json: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
-    assert_eq!((&json["experiment"], &json["schema"]), (&"delay".into(), &1.into()));
+    assert_eq!((&json["experiment"], &json["schema"]), (&"delay".into(), &2.into()));
     let row = &json["rows"][0];
-    assert_eq!((&row["name"], &row["void"]), (&"here to there".into(), &Value::Null));
+    assert_eq!((&row["name"], &row["invalid"]), (&"here to there".into(), &Value::Null));
     assert_eq!(row["configured_ns"], 5_000_000);
     let measured = row["measured"]["p50_ns"].as_i64().unwrap();
     assert!((measured - 5_000_000).abs() <= row["uncertainty_ns"].as_i64().unwrap(), "{row:#}");
@@ -60,7 +60,7 @@ fn where_no_mark_was_heard_the_row_is_void_and_says_why() {
     let spoil = |sound: &mut Vec<f32>| sound.fill(0.0);
     let report = Loop { spoil, ..Loop::default() }.measure().report(["here", "there"]);
     assert!(!report.says_something());
-    let why = report.rows[0].void.clone().unwrap();
+    let why = report.rows[0].invalid.clone().unwrap();
     snapshot!(why);
 }
 

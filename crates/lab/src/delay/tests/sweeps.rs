@@ -83,8 +83,8 @@ fn a_sweep_is_found_to_a_twentieth_of_a_frame_and_stands_out_by_30_db() {
             found.marks.uncertainty.median().unwrap().as_nanos() < 6_000 + 1_042 + 200,
             "{found:?}"
         );
-        assert!(found.marks.least_clear_db.unwrap() > 30.0, "{:?}", found.marks);
-        assert!(found.marks.least_confidence.unwrap() > 0.999, "{:?}", found.marks);
+        assert!(found.marks.min_clear_db.unwrap() > 30.0, "{:?}", found.marks);
+        assert!(found.marks.min_confidence.unwrap() > 0.999, "{:?}", found.marks);
     }
 }
 
@@ -92,7 +92,7 @@ fn a_sweep_is_found_to_a_twentieth_of_a_frame_and_stands_out_by_30_db() {
 fn a_sweep_is_found_in_noise_that_is_as_loud_as_it_is() {
     let found = measured(2000, |sound| with_noise(sound));
     is_found(&found, 2000);
-    let clear = found.marks.least_clear_db.unwrap();
+    let clear = found.marks.min_clear_db.unwrap();
     assert!((15.0..40.0).contains(&clear), "{:?}", found.marks);
 }
 
@@ -104,7 +104,7 @@ fn echoes_are_told_by_the_ratio_and_the_first_and_strongest_way_is_measured() {
         }
     });
     is_found(&found, 480);
-    let clear = found.marks.least_clear_db.unwrap();
+    let clear = found.marks.min_clear_db.unwrap();
     assert!((clear - 6.0).abs() < 0.3, "{:?}", found.marks);
 }
 
@@ -126,7 +126,7 @@ fn where_noise_alone_is_heard_the_row_is_void_and_says_by_how_little_the_best_st
         with_noise(sound);
     });
     let report = found.report(["speaker", "microphone"]);
-    let why = report.rows[0].void.clone().unwrap();
+    let why = report.rows[0].invalid.clone().unwrap();
     snapshot!(why);
 }
 

@@ -143,7 +143,7 @@ fn capture_that_breaks_off_is_noted_and_one_without_frames_is_void() {
     assert!(report.notes[0].contains("breaks off"), "{report}");
     for empty in [pcap(&[]), Vec::new(), b"RIFF....WAVE, which is no capture at all".to_vec()] {
         let report = of_capture(&empty[..]);
-        assert!(report.rows[0].void.is_some() && !report.says_something(), "{report}");
+        assert!(report.rows[0].invalid.is_some() && !report.says_something(), "{report}");
     }
 }
 

@@ -15,7 +15,7 @@ const FEW: usize = 40;
 /// Correlation times the square root of the count that chance exceeds in 5 % of runs (Anderson
 /// 1942).
 const CLEAR: f64 = 1.645;
-const MOST_ALIKE: f64 = 0.99;
+const MAX_ALIKE: f64 = 0.99;
 
 pub fn ranked(first: &[f64], second: &[f64]) -> Ranked {
     if first.is_empty() || second.is_empty() {
@@ -104,7 +104,7 @@ fn wandered(first: &[f64], second: &[f64]) -> f64 {
         return 1.0;
     }
     let found = correlation([first, second], |value| *value).max(0.0);
-    let alike = (found + (1.0 + 3.0 * found) / f64::midpoint(n, m)).min(MOST_ALIKE);
+    let alike = (found + (1.0 + 3.0 * found) / f64::midpoint(n, m)).min(MAX_ALIKE);
     let mean = |run: &[f64]| run.iter().sum::<f64>() / run.len() as f64;
     let noise = |run: &[f64]| {
         let mean = mean(run);
@@ -131,5 +131,5 @@ fn correlation<T>(runs: [&[T]; 2], value: impl Fn(&T) -> f64) -> f64 {
         together += run.windows(2).map(|pair| off(&pair[0]) * off(&pair[1])).sum::<f64>();
         alone += run.iter().map(|one| off(one).powi(2)).sum::<f64>();
     }
-    if alone > 0.0 { (together / alone).min(MOST_ALIKE) } else { 0.0 }
+    if alone > 0.0 { (together / alone).min(MAX_ALIKE) } else { 0.0 }
 }

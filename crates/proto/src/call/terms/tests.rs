@@ -80,10 +80,10 @@ fn no_latency_is_agreed_on_that_the_devices_of_both_ends_do_not_keep() {
     one.latency = Some(CallLatency::Kept(ms(5)));
     let agreed = |one: &CallOffer, other: &CallOffer| one.choose(other).unwrap().latency;
     assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(5)), "nothing is said of any device");
-    // Packets of 1 ms, and the end that is called plays 20 ms ahead.
+    // Packets of 1 ms; the called end buffers 20 ms for playback.
     other.there.takes = Some(ms(20));
     assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(22)), "and a millisecond for the way");
-    // Its packets are 10 ms old when they leave, and the caller plays 30 ms ahead.
+    // Its packets are 10 ms old when sent; the caller buffers 30 ms for playback.
     (other.back.takes, one.back.takes) = (Some(ms(10)), Some(ms(30)));
     assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(41)));
     one.latency = Some(CallLatency::Kept(ms(60)));
@@ -96,7 +96,7 @@ fn no_latency_is_agreed_on_that_the_devices_of_both_ends_do_not_keep() {
         CallLatency::AUTO,
         "what follows the packets follows the devices, too"
     );
-    // Who lies is believed as far as there is memory.
+    // An implausible value counts up to the maximum that memory allows.
     (one.latency, one.back.takes) =
         (Some(CallLatency::Kept(ms(5))), Some(Span::from_secs(i64::MAX / 1_000_000_000)));
     assert!(one.choose(&other).is_err());
@@ -139,7 +139,7 @@ fn an_offer_of_no_path_is_a_call_without_sound_and_no_path_in_common_is_none() {
     snapshot!(apart);
 }
 
-/// What an offer that is like the other but for this is answered.
+/// Refusal of an offer with this change.
 fn refused(change: impl Fn(&mut CallOffer)) -> String {
     let here = offer(&[48_000], &BOTH);
     let mut one = here.clone();
@@ -193,11 +193,11 @@ fn terms_that_an_end_cannot_keep_are_refused_by_what_it_cannot_with_the_mend() {
         &|terms| terms.back.channels = Channels::MONO,
         &|terms| terms.there.ptime = Span::from_micros(999),
         &|terms| terms.back.ptime = ms(20) + Span::from_micros(1),
-        // It is had here, and not in packets of 1 ms.
+        // The coding is supported, but not in packets of 1 ms.
         &|terms| terms.back.coding = Coding::OPUS,
         &|terms| terms.there.coding = SampleFormat::F32.into(),
         &|terms| terms.back.coding = Coding::LOSSLESS_16,
-        &|terms| terms.paths = vec![CallPath::Udp; MOST_LISTED + 1],
+        &|terms| terms.paths = vec![CallPath::Udp; MAX_LISTED + 1],
         &|terms| terms.latency = CallLatency::Kept(Span::ZERO),
         &|terms| terms.latency = CallLatency::Kept(LONGEST_LINK_OFFSET + ms(1)),
         &|terms| terms.latency = CallLatency::Kept(ms(-1)),
@@ -235,7 +235,7 @@ fn of_what_a_caller_can_the_first_is_taken_that_the_other_runs_at() {
     called.there.channels = vec![Channels::MONO];
     let terms = one.choose(&called).unwrap();
     assert_eq!((terms.there.channels, terms.back.channels), (Channels::MONO, Channels::STEREO));
-    // Of devices that have neither the caller cannot say another.
+    // If the devices have neither rate, the caller cannot choose another.
     let apart = one.choose(&offer(&[8_000], &BOTH)).unwrap_err().to_string();
     assert!(
         apart.ends_with("the other 8000 Hz; give the one that is called a --rate of these"),
@@ -325,7 +325,7 @@ fn redundancy_is_the_callers_choice_then_that_of_the_end_that_is_called() {
     {
         assert_eq!(with(caller).choose(&with(called)).unwrap().redundancy, agreed);
     }
-    // Without an agreement each end decides for what it sends.
+    // Without an agreement each sender decides.
     let terms = with(None).choose(&with(None)).unwrap();
     assert_eq!(terms.regulator(auto).asked(), Redundancy::Auto);
     assert_eq!(terms.regulator(None).asked(), Redundancy::Off);
@@ -334,7 +334,7 @@ fn redundancy_is_the_callers_choice_then_that_of_the_end_that_is_called() {
 
 #[test]
 fn a_path_is_probed_by_what_packets_with_redundancy_take() {
-    // 48 bytes of headers, 16 of the tag, and 288 of sound.
+    // 48 bytes of headers, 16 of the tag, and 288 of audio.
     let ms = Span::from_millis(1);
     let bytes = |coding, ptime, redundancy| {
         CallTerms { redundancy, ..both(coding, ptime) }.datagram_bytes()
@@ -344,9 +344,9 @@ fn a_path_is_probed_by_what_packets_with_redundancy_take() {
     assert_eq!(bytes(l24, ms, Some(Redundancy::Off)), plain);
     let one = bytes(l24, ms, Some(Redundancy::Copies(1)));
     assert!((plain + 288..plain + 288 + 20).contains(&one), "{one} and {plain} bytes");
-    // Eight symbols are longer than what the sound begins with.
+    // Eight symbols exceed the maximum of the first datagrams.
     assert_eq!(bytes(l24, ms, Some(Redundancy::Auto)), 1_200);
-    // Packets that are too long for any are sent again, and are no longer.
+    // Packets too long for redundancy are repeated whole, and are no longer.
     let long = Span::from_micros(2_500);
     assert_eq!(bytes(l24, long, Some(Redundancy::Auto)), bytes(l24, long, None));
 }

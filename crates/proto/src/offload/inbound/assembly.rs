@@ -3,7 +3,7 @@
 use super::{Handled, InboundConfig};
 use crate::offload::OffloadError;
 use crate::offload::block::{BlockLeg, BlockSet};
-use crate::offload::datagram::{Flags, Head, InvalidBlock, PartCut, most_parts};
+use crate::offload::datagram::{Flags, Head, InvalidBlock, PartCut, max_parts};
 use crate::offload::slots::SlotBytes;
 use crate::time::LocalTime;
 
@@ -40,10 +40,10 @@ pub(super) struct Assembly {
 impl Assembly {
     pub(super) fn new(config: &InboundConfig) -> Result<Self, OffloadError> {
         let InboundConfig { set, leg, hold, .. } = config;
-        let each = set.bytes(*leg, set.most_frames());
+        let each = set.bytes(*leg, set.max_frames());
         let hold = (*hold).max(1);
         let bytes = SlotBytes::new(hold, each)?;
-        let marks_each = most_parts(each).div_ceil(64);
+        let marks_each = max_parts(each).div_ceil(64);
         let nothing =
             AssemblySlot { block: NOTHING, whole: Whole::default(), parts: 0, missing: 0 };
         Ok(Self {
@@ -71,7 +71,7 @@ impl Assembly {
 
     /// Takes a part; the caller ensures that its block is within the ring.
     pub(super) fn take(&mut self, head: &Head, body: &[u8], now: LocalTime) -> Handled {
-        if head.frames > self.set.most_frames() {
+        if head.frames > self.set.max_frames() {
             return Handled::Invalid(InvalidBlock::Frames(head.frames));
         }
         let bytes = self.set.bytes(self.leg, head.frames);

@@ -7,7 +7,7 @@ use super::StandIn;
 use super::entries::{Cause, Damage, DamageRing};
 
 /// Maximum unread entries.
-const MOST_ENTRIES: usize = 1024;
+const MAX_ENTRIES: usize = 1024;
 
 #[derive(Debug, Clone)]
 pub(super) struct DamageLedger {
@@ -25,7 +25,7 @@ pub(super) struct DamageLedger {
 
 impl DamageLedger {
     pub(super) fn new(rate: u32) -> Self {
-        let entries = DamageRing::new(MOST_ENTRIES);
+        let entries = DamageRing::new(MAX_ENTRIES);
         Self { entries, epoch: 0, rate, turn: 0, noted: 0, settled: 0, overflow: 0 }
     }
 

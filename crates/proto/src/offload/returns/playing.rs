@@ -61,11 +61,11 @@ pub(super) struct StoodIn {
 type Handed<'a> = (&'a ChannelRing, u32);
 
 impl StoodIn {
-    pub(super) fn new(kind: StandIn, outputs: usize, rate: u32, most_frames: u32) -> Self {
+    pub(super) fn new(kind: StandIn, outputs: usize, rate: u32, max_frames: u32) -> Self {
         let millis = |count: usize| rate as usize * count / 1000;
         let concealer = (kind == StandIn::Conceal).then(|| Concealer::new(outputs, rate));
         let last_frames = if kind == StandIn::LastGood { millis(20).max(1) } else { 0 };
-        let frames = if concealer.is_some() { outputs * most_frames as usize } else { 0 };
+        let frames = if concealer.is_some() { outputs * max_frames as usize } else { 0 };
         let hold = core::iter::repeat_n(1.0, millis(10));
         let levels = (kind == StandIn::Matched).then(|| Levels::new(outputs, rate, millis(1)));
         Self {
@@ -80,7 +80,7 @@ impl StoodIn {
             levels,
             told: 0,
             frames: vec![0.0; frames].into(),
-            other: vec![0.0; most_frames as usize].into(),
+            other: vec![0.0; max_frames as usize].into(),
         }
     }
 

@@ -4,14 +4,14 @@ use tautline_trial::snapshot;
 
 use proptest::prelude::*;
 
-use super::road::{MOST_FRAMES, Road, STREAM, floats, leg_bytes, master_config, worker_config};
+use super::road::{MAX_FRAMES, Road, STREAM, floats, leg_bytes, master_config, worker_config};
 use crate::offload::OffloadError;
 use crate::offload::block::{
     BlockLeg, BlockSet, BlockSetError, BlockSpec, BlockWay, ByteOrder, Element, Length, get_f32,
     get_i16, put_f32, put_i16,
 };
 use crate::offload::datagram::{
-    DatagramKind, Flags, HEAD_BYTES, Head, InvalidBlock, PartCut, most_parts,
+    DatagramKind, Flags, HEAD_BYTES, Head, InvalidBlock, PartCut, max_parts,
 };
 use crate::offload::inbound::Handled;
 use crate::offload::master::{Master, MasterConfig};
@@ -76,7 +76,7 @@ proptest! {
         }
         prop_assert_eq!(end, bytes);
         prop_assert_eq!(PartCut::claimed(bytes, 0), None);
-        prop_assert_eq!(PartCut::claimed(bytes, most_parts(bytes) as u16 + 1), None);
+        prop_assert_eq!(PartCut::claimed(bytes, max_parts(bytes) as u16 + 1), None);
     }
 
     #[test]
@@ -150,7 +150,7 @@ fn machines_that_would_keep_too_much_are_refused() {
     let datagram = Master::new(MasterConfig { datagram_bytes: 551, ..master_config(8) });
     assert_eq!(datagram.err(), Some(OffloadError::Datagram(551)));
     let kept = Worker::new(WorkerConfig { hold: 1 << 20, ..worker_config(None) });
-    let (bytes, _) = leg_bytes(MOST_FRAMES);
+    let (bytes, _) = leg_bytes(MAX_FRAMES);
     assert_eq!(kept.err(), Some(OffloadError::Kept { blocks: 1 << 20, bytes }));
     assert!(Worker::new(WorkerConfig { hold: usize::MAX, ..worker_config(None) }).is_err());
 }

@@ -8,7 +8,7 @@ fn returns(delay: u32) -> Returns {
         outputs: 1,
         rate: 48_000,
         delay: 1024,
-        most_frames: 256,
+        max_frames: 256,
         stand_in: STAND_IN,
     });
     returns.begin(delay);

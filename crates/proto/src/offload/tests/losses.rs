@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::road::{Fate, MOST_FRAMES, OneWay, Road, fates, master_config, worker_config};
+use super::road::{Fate, MAX_FRAMES, OneWay, Road, fates, master_config, worker_config};
 use crate::offload::inbound::PluginState;
 use crate::offload::master::MasterConfig;
 use crate::offload::worker::WorkerConfig;
@@ -11,7 +11,7 @@ use crate::time::Span;
 const PERIOD: Span = Span::from_micros(1333);
 
 fn frames() -> impl Strategy<Value = Vec<u32>> {
-    let odd = prop_oneof![Just(64u32), Just(0), 1..=MOST_FRAMES];
+    let odd = prop_oneof![Just(64u32), Just(0), 1..=MAX_FRAMES];
     proptest::collection::vec(odd, 1..60)
 }
 

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::road::{
-    MOST_FRAMES, OneWay, Recursive, STREAM, bits, control, fates, floats, input, master_config,
-    run, worker_config,
+    MAX_FRAMES, OneWay, Recursive, STREAM, bits, control, fates, floats, input, master_config, run,
+    worker_config,
 };
 use crate::offload::block::{BlockSet, BlockSpec, BlockWay, Element, Length, put_f32};
 use crate::offload::datagram::Flags;
@@ -25,7 +25,7 @@ fn first_set() -> BlockSet {
         block(BlockWay::FromWorker, Length::PerFrame(1)),
         block(BlockWay::Both, Length::Fixed(1)),
     ];
-    BlockSet::new(blocks, MOST_FRAMES).unwrap()
+    BlockSet::new(blocks, MAX_FRAMES).unwrap()
 }
 
 /// Blocks of the master: input of the first worker, output of the second.
@@ -36,7 +36,7 @@ fn whole_set() -> BlockSet {
         block(BlockWay::ToWorker, Length::Fixed(2)),
         block(BlockWay::FromWorker, Length::PerFrame(1)),
     ];
-    BlockSet::new(blocks, MOST_FRAMES).unwrap()
+    BlockSet::new(blocks, MAX_FRAMES).unwrap()
 }
 
 fn run_first(worker: &mut Worker, plugin: &mut Recursive) -> u32 {
@@ -59,7 +59,7 @@ fn run_first(worker: &mut Worker, plugin: &mut Recursive) -> u32 {
 proptest! {
     #[test]
     fn what_two_workers_make_one_after_the_other_is_whole_whatever_is_lost(
-        frames in proptest::collection::vec(0u32..=MOST_FRAMES, 1..50),
+        frames in proptest::collection::vec(0u32..=MAX_FRAMES, 1..50),
         ways in (fates(), fates(), fates(), fates()),
         lost_asks in 0usize..20,
     ) {

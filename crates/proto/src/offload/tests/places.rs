@@ -6,10 +6,10 @@ use super::road::bits;
 use crate::offload::returns::{Cause, PulledReturns, Returns, ReturnsConfig, StandIn};
 
 const RATE: u32 = 48_000;
-const MOST: u32 = 256;
+const MAX: u32 = 256;
 
 fn config(delay: u32, stand_in: StandIn) -> ReturnsConfig {
-    ReturnsConfig { inputs: 2, outputs: 2, rate: RATE, delay, most_frames: MOST, stand_in }
+    ReturnsConfig { inputs: 2, outputs: 2, rate: RATE, delay, max_frames: MAX, stand_in }
 }
 
 /// Input: loud, without repeated values.
@@ -80,7 +80,7 @@ fn stand_ins() -> impl Strategy<Value = StandIn> {
 proptest! {
     #[test]
     fn what_differs_is_what_is_missing_and_a_millisecond_after(
-        runs in proptest::collection::vec((1..=MOST, 0u8..10), 1..120),
+        runs in proptest::collection::vec((1..=MAX, 0u8..10), 1..120),
         delay in prop_oneof![Just(0u32), Just(64), 1u32..2000],
         lag in 0usize..3,
         stand_in in stand_ins(),
@@ -144,7 +144,7 @@ proptest! {
 
     #[test]
     fn without_a_loss_any_blocks_of_the_host_come_out_as_one_sound(
-        runs in proptest::collection::vec(0..=MOST, 1..100),
+        runs in proptest::collection::vec(0..=MAX, 1..100),
         delay in 256u32..1000,
     ) {
         let mut host = Heard::new(config(delay, StandIn::Dry), delay);

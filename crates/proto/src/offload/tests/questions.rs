@@ -1,7 +1,7 @@
 //! Requests of a worker.
 
 use super::road::{Fate, OneWay, Recursive, Road, STREAM, master_config, sound, worker_config};
-use crate::offload::datagram::{DatagramKind, Flags, HEAD_BYTES, Head, LEAST_DATAGRAM_BYTES};
+use crate::offload::datagram::{DatagramKind, Flags, HEAD_BYTES, Head, MIN_DATAGRAM_BYTES};
 use crate::offload::inbound::{Handled, PluginState};
 use crate::offload::master::MasterConfig;
 use crate::offload::outbound::OutboundBlocks;
@@ -26,7 +26,7 @@ fn with_losses(count: u64, lost: &[u64], worker: WorkerConfig) -> Road {
 }
 
 fn asks(worker: &mut Worker, now: LocalTime) -> Vec<(u64, u64)> {
-    let mut room = [0; LEAST_DATAGRAM_BYTES];
+    let mut room = [0; MIN_DATAGRAM_BYTES];
     let mut asked = Vec::new();
     while let Some(len) = worker.poll_ask(now, &mut room) {
         let (head, body) = Head::read(&room[..len]).unwrap();

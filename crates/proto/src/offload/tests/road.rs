@@ -14,22 +14,22 @@ use crate::offload::worker::{Worker, WorkerConfig};
 use crate::time::{LocalTime, Span};
 
 pub(super) const STREAM: u32 = 0x7461_7574;
-pub(super) const MOST_FRAMES: u32 = 256;
+pub(super) const MAX_FRAMES: u32 = 256;
 
 /// One channel out, a control, and one channel back.
-pub(super) fn sound(most_frames: u32) -> BlockSet {
+pub(super) fn sound(max_frames: u32) -> BlockSet {
     let block = |way, length| BlockSpec { element: Element::F32, way, length };
     let blocks = vec![
         block(BlockWay::ToWorker, Length::PerFrame(1)),
         block(BlockWay::ToWorker, Length::Fixed(1)),
         block(BlockWay::FromWorker, Length::PerFrame(1)),
     ];
-    BlockSet::new(blocks, most_frames).unwrap()
+    BlockSet::new(blocks, max_frames).unwrap()
 }
 
 pub(super) fn master_config(history: usize) -> MasterConfig {
     MasterConfig {
-        set: sound(MOST_FRAMES),
+        set: sound(MAX_FRAMES),
         stream: STREAM,
         epoch_seed: 0,
         datagram_bytes: 600,
@@ -41,7 +41,7 @@ pub(super) fn master_config(history: usize) -> MasterConfig {
 
 pub(super) fn worker_config(memory: Option<u64>) -> WorkerConfig {
     WorkerConfig {
-        set: sound(MOST_FRAMES),
+        set: sound(MAX_FRAMES),
         stream: STREAM,
         order: ByteOrder::NATIVE,
         datagram_bytes: 600,
@@ -254,6 +254,6 @@ pub(super) fn run(worker: &mut Worker, plugin: &mut Recursive, turns: &mut Vec<B
 }
 
 pub(super) fn leg_bytes(frames: u32) -> (usize, usize) {
-    let set = sound(MOST_FRAMES);
+    let set = sound(MAX_FRAMES);
     (set.bytes(BlockLeg::There, frames), set.bytes(BlockLeg::Back, frames))
 }

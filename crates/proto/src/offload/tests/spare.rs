@@ -106,22 +106,22 @@ fn a_render_is_found_out_within_a_second_of_sound_and_so_is_its_end() {
 #[test]
 fn a_host_that_renders_is_held_up_in_vain_as_long_as_it_is_ahead() {
     let mut runs = Runs::new();
-    assert_eq!(runs.pace.patience(), Span::ZERO);
+    assert_eq!(runs.pace.timeout(), Span::ZERO);
     // 27 runs are 267 ms ahead: perhaps a host that fills its buffers.
     assert!(runs.run(28, Span::from_micros(100), Span::ZERO));
-    let patience = runs.pace.patience();
-    assert!((Span::from_millis(200)..Span::from_millis(220)).contains(&patience), "{patience}");
+    let timeout = runs.pace.timeout();
+    assert!((Span::from_millis(200)..Span::from_millis(220)).contains(&timeout), "{timeout}");
     // Its worker is dead.
-    runs.in_vain = patience;
+    runs.in_vain = timeout;
     runs.run(1, runs.in_vain, runs.in_vain);
-    assert!(runs.pace.patience() < Span::from_millis(11), "{}", runs.pace.patience());
+    assert!(runs.pace.timeout() < Span::from_millis(11), "{}", runs.pace.timeout());
     // Ten seconds of sound later it is certainly not in real time.
     runs.in_vain = Span::ZERO;
     assert!(runs.run(1000, Span::from_micros(100), Span::ZERO));
-    assert!(runs.pace.patience() > Span::from_secs(8), "{}", runs.pace.patience());
+    assert!(runs.pace.timeout() > Span::from_secs(8), "{}", runs.pace.timeout());
     // Answers that take three times as long as their sound do not shorten the wait.
     assert!(runs.run(1000, Span::from_millis(30), Span::from_millis(29)));
-    assert!(runs.pace.patience() > Span::from_secs(16), "{}", runs.pace.patience());
+    assert!(runs.pace.timeout() > Span::from_secs(16), "{}", runs.pace.timeout());
 }
 
 #[test]

@@ -22,8 +22,8 @@ fn within(millis: i64) -> Bounds {
         wire: crate::wire::rtp::PACK,
         budget: Span::from_millis(millis),
         stamps: true,
-        most_bytes: ETHERNET,
-        most_asked: 24,
+        max_bytes: ETHERNET,
+        max_asked: 24,
     }
 }
 
@@ -43,14 +43,14 @@ fn the_window_is_the_packets_that_leave_within_the_budget() {
     assert_eq!(within(10).window(&format(2, 48)), 10);
     assert_eq!(within(10).window(&format(2, 120)), 4);
     assert_eq!(within(1).window(&format(2, 120)), 0);
-    assert_eq!(within(100).window(&format(2, 6)), super::MOST_WINDOW);
+    assert_eq!(within(100).window(&format(2, 6)), super::MAX_WINDOW);
 }
 
 #[test]
 fn as_many_symbols_fit_as_an_ethernet_frame_has_room_for() {
     for (channels, packet) in [(1, 48), (2, 48), (2, 96), (8, 12)] {
         let (bounds, format) = (within(10), format(channels, packet));
-        let most = bounds.most_symbols(&format);
+        let most = bounds.max_symbols(&format);
         // Header, extension head, stamps, and a head for each 255 bytes of the repair data.
         let bytes = |symbols: usize| {
             let repair_data = 1 + symbols * (3 + format.payload_bytes());

@@ -26,7 +26,7 @@ fn answers() -> [PtpAnswer; 3] {
 #[test]
 fn what_is_written_reads_the_same_and_all_of_it_is_needed() {
     for said in answers() {
-        let mut room = [0; MOST_BYTES];
+        let mut room = [0; MAX_BYTES];
         let bytes = said.write(&mut room);
         assert_eq!(answer(&room[..bytes]), Some(said));
         for less in 0..bytes {
@@ -48,7 +48,7 @@ fn a_question_is_no_answer_and_says_what_it_asks_for() {
 
 #[test]
 fn an_error_or_a_state_that_there_is_not_is_no_answer() {
-    let mut room = [0; MOST_BYTES];
+    let mut room = [0; MAX_BYTES];
     let bytes = answers()[1].write(&mut room);
     let with = |at: usize, value: u8| {
         let mut other = room;

@@ -8,14 +8,14 @@ use super::app::{
     kept_to_bytes,
 };
 use super::{
-    Announcement, CNAME_ITEM, DELAYS_BLOCK, DelaySince, Effective, MOST_BLOCKS, NtpTime,
+    Announcement, CNAME_ITEM, DELAYS_BLOCK, DelaySince, Effective, MAX_BLOCKS, NtpTime,
     REFERENCE_TIME_BLOCK, ReportBlock, SenderInfo, packet_type,
 };
 use crate::clock::DisciplinedClock;
 use crate::congestion::PathFeedback;
 
 /// Maximum sub-blocks in a block of delays, well within its 16-bit length.
-const MOST_DELAYS: usize = 1024;
+const MAX_DELAYS: usize = 1024;
 
 /// Report: compound packet of SR or RR, SDES and further packets, in the order of RFC 3550 §6.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,10 +111,10 @@ impl RtcpReport<'_> {
     }
 
     fn check(&self, room: usize) -> Result<(), ReportError> {
-        if self.blocks.len() > MOST_BLOCKS {
+        if self.blocks.len() > MAX_BLOCKS {
             return Err(ReportError::Blocks(self.blocks.len()));
         }
-        if self.delays.len() > MOST_DELAYS {
+        if self.delays.len() > MAX_DELAYS {
             return Err(ReportError::Delays(self.delays.len()));
         }
         if self.cname.len() > usize::from(u8::MAX) {

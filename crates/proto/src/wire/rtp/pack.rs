@@ -142,9 +142,9 @@ impl Header {
     pub const fn repair_data_within(&self, most: usize) -> usize {
         let words = most.saturating_sub(HEADER_BYTES + 4) / 4 * 4;
         let room = words.saturating_sub(stamps_bytes(self.stamps.is_some()));
-        let whole = room / (ELEMENT_HEAD + MOST_ELEMENT);
-        let last = room % (ELEMENT_HEAD + MOST_ELEMENT);
-        whole * MOST_ELEMENT + last.saturating_sub(ELEMENT_HEAD)
+        let whole = room / (ELEMENT_HEAD + MAX_ELEMENT);
+        let last = room % (ELEMENT_HEAD + MAX_ELEMENT);
+        whole * MAX_ELEMENT + last.saturating_sub(ELEMENT_HEAD)
     }
 
     /// Offset of the hand-over time in a header with repair data ([`Header::handed_at`]).
@@ -185,7 +185,7 @@ impl Header {
                 &instants.unwrap_or_default(),
             );
         }
-        repair_data.chunks(MOST_ELEMENT).for_each(|part| put(&mut rest, ids.redundancy, part));
+        repair_data.chunks(MAX_ELEMENT).for_each(|part| put(&mut rest, ids.redundancy, part));
         rest.fill(0);
         total
     }
@@ -215,7 +215,7 @@ const fn stamps_bytes(stamps: bool) -> usize {
 }
 
 const fn elements_bytes(stamps: bool, repair_data: usize) -> usize {
-    (stamps_bytes(stamps) + repair_data + repair_data.div_ceil(MOST_ELEMENT) * ELEMENT_HEAD)
+    (stamps_bytes(stamps) + repair_data + repair_data.div_ceil(MAX_ELEMENT) * ELEMENT_HEAD)
         .next_multiple_of(4)
 }
 

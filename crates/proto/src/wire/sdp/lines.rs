@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 
 use super::decimal;
-use super::{
-    DescriptionError, MOST_BYTES, MOST_LINES, MOST_MEDIA, SdpFault, SdpOddity, SdpWarning,
-};
+use super::{DescriptionError, MAX_BYTES, MAX_LINES, MAX_MEDIA, SdpFault, SdpOddity, SdpWarning};
 use crate::text::{is_printable, printable};
 
 /// Letters of RFC 8866 §5.
@@ -111,12 +109,12 @@ pub(super) struct Lines {
 impl Lines {
     pub(super) fn of(bytes: &[u8]) -> Result<Self, DescriptionError> {
         let whole = |fault| DescriptionError { line: None, fault };
-        if bytes.len() > MOST_BYTES {
+        if bytes.len() > MAX_BYTES {
             return Err(whole(SdpFault::Bytes(bytes.len())));
         }
         let bytes = utf8(bytes);
         let count = split(&bytes).count();
-        if count > MOST_LINES {
+        if count > MAX_LINES {
             return Err(whole(SdpFault::Lines(count)));
         }
         let (mut session, mut sections) = (Vec::new(), Vec::<(Line, Vec<Line>)>::new());
@@ -147,7 +145,7 @@ impl Lines {
                 let line = first.or(session.first().map(|line| line.number));
                 Err(DescriptionError { line, fault: SdpFault::NotSdp })
             }
-            sections if sections > MOST_MEDIA => Err(whole(SdpFault::Media(sections))),
+            sections if sections > MAX_MEDIA => Err(whole(SdpFault::Media(sections))),
             _ => Ok(Self { session, sections, warnings }),
         }
     }

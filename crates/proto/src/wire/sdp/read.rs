@@ -9,7 +9,7 @@ use super::{
     Description, DescriptionError, LINK_OFFSET, Reference, SdpCrypto, SdpFault, SdpOddity,
     SdpOrigin, SdpWarning,
 };
-use crate::stream::{LONGEST_LINK_OFFSET, MOST_DATAGRAM_BYTES, PTIME_RANGE};
+use crate::stream::{LONGEST_LINK_OFFSET, MAX_DATAGRAM_BYTES, PTIME_RANGE};
 use crate::time::{Frames, Span};
 use crate::wire::rtp::{CAPTURE_URI, ExtensionIds, INSTANTS_URI, REDUNDANCY_URI};
 
@@ -87,7 +87,7 @@ impl<'a> Section<'a> {
                     let bytes = frames.count() * channels.count() as i64 * sample.bytes() as i64;
                     match rate.span_of(frames) {
                         long if long > PTIME_RANGE.1 => Err(SdpOddity::PacketTime(long)),
-                        _ if coder.is_none() && bytes + RTP_HEADER > MOST_DATAGRAM_BYTES as i64 => {
+                        _ if coder.is_none() && bytes + RTP_HEADER > MAX_DATAGRAM_BYTES as i64 => {
                             Err(SdpOddity::PacketBytes(bytes))
                         }
                         _ => Ok(frames),

@@ -20,7 +20,7 @@ fn a_talker_whose_number_before_the_packet_counts_something_else_is_heard_by_its
             !lost(packet)
         });
         let counters = *road.receiver.counters();
-        let counted = (counters.lost, counters.duplicate, counters.resyncs, counters.doubted);
+        let counted = (counters.lost, counters.duplicate, counters.resyncs, counters.on_probation);
         assert_eq!(counted, (302, 0, 0, 0), "{kind}: {counters:?}");
         let cost = |packet: i64| 6 * packet..6 * packet + 54;
         let unheard = road.unheard();
@@ -35,7 +35,7 @@ fn a_talker_whose_number_before_the_packet_counts_something_else_is_heard_by_its
             true
         });
         let counters = *road.receiver.counters();
-        let counted = (counters.lost, counters.duplicate, counters.resyncs, counters.doubted);
+        let counted = (counters.lost, counters.duplicate, counters.resyncs, counters.on_probation);
         assert_eq!(counted, (302, 0, 1, 1), "{kind}: {counters:?}");
     }
 }

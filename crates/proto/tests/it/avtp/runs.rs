@@ -37,7 +37,7 @@ fn runs_that_follow_each_other_within_the_latency_are_each_heard_to_their_end_at
             }
         }
         let counters = *road.receiver.counters();
-        let counted = (counters.lost, counters.late, counters.resyncs, counters.doubted);
+        let counted = (counters.lost, counters.late, counters.resyncs, counters.on_probation);
         // Beyond the limit, the last two share a line.
         let resyncs = restarts.min(3) as u64;
         assert_eq!(counted, (0, 0, resyncs, restarts as u64), "{told}: {counters:?}");

@@ -46,7 +46,7 @@ fn check(step: Step) {
     let counters = *road.receiver.counters();
     let costs = i64::from(lost.is_some());
     assert_eq!((road.missing, road.concealed), (6 * costs, 6 * costs), "{step:?}");
-    let counted = (counters.lost as i64, counters.resyncs, counters.late, counters.doubted);
+    let counted = (counters.lost as i64, counters.resyncs, counters.late, counters.on_probation);
     assert_eq!(counted, (costs, 1, 0, 0), "{step:?}: {counters:?}");
     // The second packet after the step is accepted, and applies from the next block.
     let tells = (first..).filter(|packet| Some(*packet) != lost).nth(1).expect("they go on");
@@ -94,10 +94,14 @@ fn times_in_the_past_or_seconds_away_are_doubted_once_and_believed_when_the_next
                 true
             });
             let (counters, told) = (*road.receiver.counters(), format!("{millis} from {first}"));
-            assert_eq!((counters.doubted, counters.lost), (doubted, 0), "{told}: {counters:?}");
+            assert_eq!(
+                (counters.on_probation, counters.lost),
+                (doubted, 0),
+                "{told}: {counters:?}"
+            );
             // Packets of the same period are placed before the next check of the due position.
             let near = |counted: u64, is: u64| counted == is || (is - 8..is).contains(&counted);
-            let (lates, earlies) = (near(counters.late, late), near(counters.early, early));
+            let (lates, earlies) = (near(counters.late, late), near(counters.too_early, early));
             assert!(lates && earlies, "{encapsulation:?} {told}: {counters:?}");
         }
     }
@@ -121,7 +125,7 @@ fn a_clock_that_is_set_by_more_than_half_a_round_of_the_numbers_looks_like_a_pau
             true
         });
         let counters = road.receiver.counters();
-        let counted = (counters.doubted, counters.resyncs, counters.lost);
+        let counted = (counters.on_probation, counters.resyncs, counters.lost);
         assert_eq!(counted, (doubted, 1, 0), "{encapsulation:?}, {millis} ms: {counters:?}");
     }
 }

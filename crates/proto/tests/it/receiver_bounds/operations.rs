@@ -35,7 +35,7 @@ struct Run {
 const SSRCS: [u32; 3] = [1, 0x8000_0000, u32::MAX];
 const FORMATS: [SampleFormat; 3] = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32];
 /// Exceeds the playout of every configuration here.
-const MOST_FRAMES: usize = 1 << 17;
+const MAX_FRAMES: usize = 1 << 17;
 
 /// Runs the operations in `bytes` and returns their number. Panics if a bound is broken;
 /// `allocations` returns those of this thread.
@@ -88,7 +88,7 @@ impl Run {
             now: LocalTime::from_nanos(bytes.long(1) / 2),
             header,
             datagram: Vec::with_capacity(1 << 17),
-            out: vec![0.0; MOST_FRAMES],
+            out: vec![0.0; MAX_FRAMES],
             allocations,
         }
     }
@@ -186,7 +186,7 @@ impl Run {
 
     fn pull(&mut self, frames: usize, meets: LocalTime, skipped: Frames) {
         let channels = self.config.format.channels.count();
-        let out = &mut self.out[..frames.min(MOST_FRAMES / channels) * channels];
+        let out = &mut self.out[..frames.min(MAX_FRAMES / channels) * channels];
         out.fill(f32::NAN);
         let times = PullTimes { now: self.now, meets, skipped, clock: None };
         let before = (self.allocations)();

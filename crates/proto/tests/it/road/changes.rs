@@ -25,7 +25,7 @@ fn heard_without_a_gap(world: &World, told: &str) {
     let counters = world.receiver.counters();
     assert_eq!((counters.lost, counters.late, counters.missing_frames), (0, 0, 0), "{told}");
     assert_eq!((counters.resyncs, counters.resampled_frames), (0, 0), "{told}");
-    assert_eq!((counters.invalid, counters.doubted), (0, 0), "{told}");
+    assert_eq!((counters.invalid, counters.on_probation), (0, 0), "{told}");
     // After the fade-in every frame is in place, across all changes.
     let heard = &world.sound()[..];
     let fits = |at: usize, index: i64| (0..3).all(|n| heard[at + n as usize] == sample(index + n));

@@ -217,7 +217,7 @@ fn a_device_that_stood_still_plays_on_with_what_came_meanwhile() {
             world.period(perfect);
         }
         let counters = *world.receiver.counters();
-        assert_eq!((counters.early, counters.lost), (0, 0), "told {told}: {counters:?}");
+        assert_eq!((counters.too_early, counters.lost), (0, 0), "told {told}: {counters:?}");
         assert!(counters.missing_frames == 0, "told {told}: {counters:?}");
         assert_eq!(counters.resyncs, u64::from(!told), "{counters:?}");
         let error = world.latency_of_the_last() - Span::from_millis(50);

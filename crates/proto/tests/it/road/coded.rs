@@ -235,7 +235,7 @@ fn a_stream_that_is_compressed_and_not_by_turns_misses_no_more_than_what_was_loo
     }
     run(&mut world, 900);
     let counters = world.receiver.counters();
-    assert_eq!((counters.lost, counters.late, counters.doubted), (0, 0, 0), "{counters:?}");
+    assert_eq!((counters.lost, counters.late, counters.on_probation), (0, 0, 0), "{counters:?}");
     // Three changes from a codec with look-ahead to one without.
     assert!(counters.missing_frames <= 3 * 120, "{counters:?}");
     assert!(world.heard_whole_at_the_end());

@@ -108,7 +108,7 @@ fn a_foreign_sender_of_another_coding_changes_nothing() {
     }
     let counters = world.receiver.counters();
     assert_eq!((counters.missing_frames, counters.invalid), (0, 0), "{counters:?}");
-    assert!(counters.foreign > 480, "{counters:?}");
+    assert!(counters.other_source > 480, "{counters:?}");
     assert!(world.heard_whole_at_the_end());
 }
 
@@ -192,7 +192,7 @@ fn another_name_without_a_pause_is_heard_once_the_old_one_is_silent() {
     }
     let counters = world.receiver.counters();
     assert_eq!((counters.resyncs, counters.lost), (1, 0), "{counters:?}");
-    assert!((38..=42).contains(&counters.foreign), "{counters:?}");
+    assert!((38..=42).contains(&counters.other_source), "{counters:?}");
     assert!(counters.missing_frames <= 48 * 45, "{counters:?}");
     assert!(world.heard_whole_at_the_end());
 }
@@ -226,7 +226,7 @@ fn packets_that_an_outage_swallowed_are_lost_however_many() {
             });
         }
         let counters = world.receiver.counters();
-        assert_eq!((counters.lost, counters.doubted), (swallowed as u64, 0), "{counters:?}");
+        assert_eq!((counters.lost, counters.on_probation), (swallowed as u64, 0), "{counters:?}");
         assert_eq!(counters.resyncs, 1, "{counters:?}");
         assert!(world.heard_whole_at_the_end(), "{counters:?}");
     }
@@ -248,7 +248,7 @@ fn an_outage_in_which_the_senders_card_skipped_is_counted_all_the_same() {
         });
     }
     let counters = world.receiver.counters();
-    assert_eq!((counters.lost, counters.doubted), (11_000, 0), "{counters:?}");
+    assert_eq!((counters.lost, counters.on_probation), (11_000, 0), "{counters:?}");
     assert_eq!(counters.resyncs, 1, "{counters:?}");
     assert!(world.heard_whole_at_the_end(), "{counters:?}");
 }
@@ -276,7 +276,7 @@ fn numbers_that_begin_anew_while_timestamps_go_on_cost_no_frame() {
             });
         }
         let counters = world.receiver.counters();
-        assert_eq!((counters.lost, counters.doubted), (1, 0), "{by}: {counters:?}");
+        assert_eq!((counters.lost, counters.on_probation), (1, 0), "{by}: {counters:?}");
         assert_eq!((counters.resyncs, counters.missing_frames), (0, 48), "{by}: {counters:?}");
         assert_eq!((counters.reordered, counters.duplicate), (1, 0), "{by}: {counters:?}");
         assert!(world.heard_whole_at_the_end(), "{by}: {counters:?}");

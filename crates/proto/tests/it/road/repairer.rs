@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tautline_proto::packet::{PackedSound, PacketHead, StreamId};
-use tautline_proto::redundancy::{Damaged, Encoder, Layout, MOST_PAYLOAD, MOST_WINDOW, Repairer};
+use tautline_proto::redundancy::{Damaged, Encoder, Layout, MAX_PAYLOAD, MAX_WINDOW, Repairer};
 use tautline_proto::wrap::Wrapped;
 
 use super::form::{PACK, unpack};
@@ -122,7 +122,7 @@ proptest! {
 
     #[test]
     fn every_copy_that_came_is_used_and_nothing_else_is_made_up(
-        (copies, window) in (1..4_usize, 1..=MOST_WINDOW),
+        (copies, window) in (1..4_usize, 1..=MAX_WINDOW),
         first in prop::sample::select(&[-40_i64, 0, 65_500, 1 << 40][..]),
         kinds in kinds(),
         outages in outages(),
@@ -358,7 +358,7 @@ fn the_window_is_as_far_as_repair_data_of_late_reaches() {
 #[test]
 fn what_can_hold_no_sound_carries_none() {
     let mut repairer = Repairer::default();
-    let bytes = MOST_PAYLOAD;
+    let bytes = MAX_PAYLOAD;
     // An idle repairer ignores packets without repair data.
     for bytes in [0, bytes + 1] {
         assert_eq!(Sent::bare(1, 96, bytes).reach(&mut repairer), Ok(BTreeMap::new()));

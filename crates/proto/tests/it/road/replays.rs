@@ -39,7 +39,7 @@ fn what_is_replayed_into_a_running_stream_is_no_loss_and_moves_nothing() {
             (0, 0, 0),
             "{back}: {counters:?}"
         );
-        assert_eq!((counters.duplicate, counters.doubted), (2000, 0), "{back}: {counters:?}");
+        assert_eq!((counters.duplicate, counters.on_probation), (2000, 0), "{back}: {counters:?}");
         assert_eq!(counters.missing_frames, 0, "{back}: {counters:?}");
         assert!(world.heard_whole_at_the_end(), "{back}: {counters:?}");
     }

@@ -225,7 +225,7 @@ fn a_second_sender_does_not_disturb_the_first() {
         world.period(|d| [vec![d], std::mem::take(&mut strange)].concat());
     }
     assert!(longest_whole_run(&world) > 4000);
-    assert!(world.receiver.counters().foreign > 90);
+    assert!(world.receiver.counters().other_source > 90);
 }
 
 #[test]

@@ -53,7 +53,11 @@ fn sound_of_a_stranger_under_the_senders_name_is_not_mixed_in() {
         world.period(|datagram| vec![forged(&datagram), datagram]);
     }
     let counters = world.receiver.counters();
-    assert_eq!((counters.foreign, counters.duplicate, counters.lost), (500, 0, 0), "{counters:?}");
+    assert_eq!(
+        (counters.other_source, counters.duplicate, counters.lost),
+        (500, 0, 0),
+        "{counters:?}"
+    );
     assert_eq!((counters.missing_frames, counters.resyncs), (0, 0), "{counters:?}");
     assert!(world.heard_whole_at_the_end());
     let told = Stranger { from: stranger(), poses: true };
@@ -73,8 +77,8 @@ fn a_forged_timeline_of_a_stranger_stops_nothing() {
         });
     }
     let counters = world.receiver.counters();
-    assert_eq!((counters.resyncs, counters.doubted, counters.lost), (0, 0, 0), "{counters:?}");
-    assert_eq!(counters.foreign, 1200, "{counters:?}");
+    assert_eq!((counters.resyncs, counters.on_probation, counters.lost), (0, 0, 0), "{counters:?}");
+    assert_eq!(counters.other_source, 1200, "{counters:?}");
     assert!(world.heard_whole_at_the_end());
 }
 
@@ -91,7 +95,7 @@ fn a_sender_takes_its_name_back_from_a_stranger_that_used_a_pause() {
     }
     let counters = world.receiver.counters();
     // Half of the pause belongs to the attacker; afterwards it is foreign again.
-    assert!((1145..=1155).contains(&counters.foreign), "{counters:?}");
+    assert!((1145..=1155).contains(&counters.other_source), "{counters:?}");
     assert_eq!(counters.resyncs, 0, "{counters:?}");
     assert!(world.heard_whole_at_the_end());
 }
@@ -107,7 +111,7 @@ fn a_stranger_that_was_first_gives_way_when_it_is_silent() {
         });
     }
     let counters = world.receiver.counters();
-    assert!((248..=252).contains(&counters.foreign), "{counters:?}");
+    assert!((248..=252).contains(&counters.other_source), "{counters:?}");
     assert!(world.heard_whole_at_the_end());
     assert_eq!(world.receiver.stranger(), None, "the one that was foreign is heard");
 }
@@ -123,8 +127,8 @@ fn a_sender_that_moved_is_followed_within_fifty_milliseconds() {
         world.period(perfect);
     }
     let counters = world.receiver.counters();
-    assert!((49..=52).contains(&counters.foreign), "{counters:?}");
-    assert_eq!((counters.lost, counters.resyncs), (counters.foreign, 0), "{counters:?}");
+    assert!((49..=52).contains(&counters.other_source), "{counters:?}");
+    assert_eq!((counters.lost, counters.resyncs), (counters.other_source, 0), "{counters:?}");
     assert!(world.heard_whole_at_the_end());
     assert_eq!(world.receiver.stranger(), None, "no stranger was there");
 }
@@ -141,10 +145,10 @@ fn only_the_senders_own_host_says_goodbye_for_it() {
     };
     assert!(!say_goodbye(&mut world, stranger()));
     world.period(|datagram| vec![forged(&datagram), datagram]);
-    assert_eq!(world.receiver.counters().foreign, 1);
+    assert_eq!(world.receiver.counters().other_source, 1);
     assert!(say_goodbye(&mut world, place(1, 1)));
     world.period(|datagram| vec![forged(&datagram)]);
-    assert_eq!(world.receiver.counters().foreign, 1, "any other may follow");
+    assert_eq!(world.receiver.counters().other_source, 1, "any other may follow");
 }
 
 #[test]
@@ -185,7 +189,7 @@ fn a_stream_by_two_networks_is_whole_and_a_stranger_on_either_is_not_heard() {
     }
     let counters = world.receiver.counters();
     assert_eq!((counters.lost, counters.missing_frames), (0, 0), "{counters:?}");
-    assert_eq!((counters.foreign, counters.duplicate), (1800, 900), "{counters:?}");
+    assert_eq!((counters.other_source, counters.duplicate), (1800, 900), "{counters:?}");
     assert!(world.heard_whole_at_the_end());
 }
 
@@ -199,5 +203,9 @@ fn another_network_brings_no_other_timeline() {
         });
     }
     let counters = world.receiver.counters();
-    assert_eq!((counters.foreign, counters.resyncs, counters.lost), (999, 0, 0), "{counters:?}");
+    assert_eq!(
+        (counters.other_source, counters.resyncs, counters.lost),
+        (999, 0, 0),
+        "{counters:?}"
+    );
 }

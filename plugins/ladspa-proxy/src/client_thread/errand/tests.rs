@@ -20,7 +20,7 @@ const SET: SoundSet = SoundSet {
     outputs: 1,
     controls_in: 0,
     controls_out: 0,
-    most_frames: 64,
+    max_frames: 64,
     onward: 0,
     earlier: 0,
 };
@@ -127,12 +127,12 @@ fn a_plugin_that_is_long_in_opening_holds_up_no_other() {
         crate::client_thread::leave(&address, errand);
         (offloaded, standing)
     };
-    let patience = core::time::Duration::from_secs(10);
+    let timeout = core::time::Duration::from_secs(10);
     let (_first, slow) = of("slow:one");
-    let asked = held.recv_timeout(patience).unwrap();
+    let asked = held.recv_timeout(timeout).unwrap();
     let (_second, quick) = of("quick:one");
     // Shorter than the wait for the slow one.
-    quick.await_tried(patience);
+    quick.await_tried(timeout);
     assert!(!quick.said().is_empty(), "it was not asked for");
     assert!(slow.said().is_empty(), "{:?}", slow.said());
     drop(asked);

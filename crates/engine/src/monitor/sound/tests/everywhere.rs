@@ -1,4 +1,4 @@
-//! A search of many places together finds the same as one by one.
+//! Tests that a search of many places at once finds the same as one by one.
 
 use super::super::between::WINDOW;
 use super::super::recent::RecentFrames;
@@ -6,7 +6,7 @@ use super::super::window::{SoundWindow, longest_run};
 use super::*;
 
 const REACH: i64 = 700;
-/// More than the ring holds, so that its end may lie anywhere in the searched range.
+/// More frames than the ring holds, so that its end may lie anywhere in the searched range.
 const SOUND: usize = 9_000;
 
 fn sound(kind: usize, random: &mut u32) -> Vec<f32> {

@@ -1,9 +1,9 @@
-//! Short holes, as from a host that stalls for a millisecond now and then.
+//! Tests with short holes, as from a host that stalls for a millisecond now and then.
 
 use super::resampled::resampled;
 use super::*;
 
-/// Frames between holes: a window fits between two, but seldom starts where the previous one ended.
+/// Frames between holes. A window fits between two, but seldom starts where the previous one ended.
 const APART: usize = 30 * BLOCK;
 
 const fn is_hole(index: usize) -> bool {
@@ -15,7 +15,7 @@ fn holed(sound: &[f32], hole: &[f32]) -> Vec<f32> {
     sound.chunks(BLOCK).enumerate().flat_map(block).copied().collect()
 }
 
-fn assert_most_found((found, measurement): (Vec<FoundPacket>, Measurement), packets: usize) {
+fn assert_max_found((found, measurement): (Vec<FoundPacket>, Measurement), packets: usize) {
     assert!(found.len() * 10 >= packets * 8, "{} of {packets} were found", found.len());
     assert!(found.windows(2).all(|pair| pair[0].media < pair[1].media));
     assert_eq!(found.len() as u64 + measurement.unfound.total(), packets as u64);
@@ -26,7 +26,7 @@ fn a_card_that_starves_now_and_then_is_measured_between() {
     let sent = noise(18, 48 * 1_600);
     let heard = World::new(48_000).run(&sent, 0, &holed(&sent, &[0.0; BLOCK]));
     assert!(heard.0.iter().all(|packet| packet.error.abs() <= ROUNDING));
-    assert_most_found(heard, 1_600);
+    assert_max_found(heard, 1_600);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn what_lies_between_frames_that_never_came_is_measured() {
     blocks.for_each(|(index, block)| world.plays((index * BLOCK) as i64, block));
     let heard = world.finish();
     assert!(heard.0.iter().all(|packet| packet.error.abs() <= ROUNDING));
-    assert_most_found(heard, packets);
+    assert_max_found(heard, packets);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn resampled_sound_is_measured_between_holes() {
     let frame = Rate::HZ_48000.span_of(Frames::new(1));
     // The offset grows to two frames.
     assert!(heard.0.iter().all(|packet| packet.error.abs() <= frame.times(3)));
-    assert_most_found(heard, 1_600);
+    assert_max_found(heard, 1_600);
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! Measurement of one packet in 64.
+//! Tests with one measured packet in 64.
 
 use super::*;
 
-/// Results for every 64th packet of noise that the card plays `away` frames after its time in the
-/// ledger, and the number of searched packets.
+/// Returns the results for every 64th packet of noise, and the number of searched packets. The card
+/// plays the noise `away` frames after its time in the ledger.
 fn found(away: i64) -> (Vec<FoundPacket>, usize) {
     let (sent, packets) = (noise(3, 96_000), 2000);
     let mut world = World::new(48_000);

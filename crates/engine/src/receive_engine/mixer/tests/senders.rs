@@ -1,4 +1,4 @@
-//! Several senders at one link of a mix.
+//! Tests of several senders at one link.
 
 use super::*;
 use crate::receive_engine::mixer::{SharedLink, SharedNews};
@@ -62,7 +62,7 @@ fn each_sender_at_a_link_is_heard_and_one_that_goes_leaves_the_others_alone() {
     assert_eq!(ordinary.came(), [9]);
     assert_eq!(play(&mut world, 3100, &[3]), 0.05, "the first goes, too, and has its place");
     assert_eq!((ordinary.gone(), world.mixer.inputs.len()), (vec![8], 2));
-    let foreign = |input: &MixerInput| input.receiver.counters().foreign;
+    let foreign = |input: &MixerInput| input.receiver.counters().other_source;
     assert!(world.mixer.inputs.iter().all(|input| foreign(input) == 0));
 }
 
