@@ -232,8 +232,8 @@ READ = ("user_percent", "system_percent", "softirq_percent", "switches_per_s", "
 def resources():
     """Figures 3.7 to 3.9."""
     kinds = ("silent", "noisy", "unhandled")
-    found = over_cable("latency-sweep", *(word for kind in kinds for word in ("--noise", kind)), "--rung", "test 1",
-                       "--rung", "test 10", "--duration", f"{4 * SECONDS}s")
+    found = over_cable("latency-sweep", *(word for kind in kinds for word in ("--noise", kind)), "--case", "test 1",
+                       "--case", "test 10", "--duration", f"{4 * SECONDS}s")
     if not found:
         return None
     rows, command = found

@@ -205,7 +205,7 @@ impl WorkerClient {
             .build();
         let agent = Agent::with_parts(config, connector.clone(), DefaultResolver::default());
         let began = Instant::now();
-        let told = |error| wire::told(&self.address, began.elapsed(), error, &connector);
+        let reported = |error| wire::reported(&self.address, began.elapsed(), error, &connector);
         let request = Request::builder()
             .method(method)
             .uri(format!("http://{}{path}", self.address.authority()));
@@ -220,11 +220,11 @@ impl WorkerClient {
                 .map_err(ureq::Error::Http)
                 .and_then(|request| request.with_agent(&agent).run()),
         };
-        let mut response = response.map_err(told)?;
+        let mut response = response.map_err(reported)?;
         let status = response.status().as_u16();
         let body = response.body_mut().with_config().limit(MAX_ANSWER).read_to_vec();
-        let body = body.map_err(told)?;
-        let met = connector.met().ok_or_else(|| told(ureq::Error::ConnectionFailed))?;
+        let body = body.map_err(reported)?;
+        let met = connector.met().ok_or_else(|| reported(ureq::Error::ConnectionFailed))?;
         Ok(Answered { status, body, met })
     }
 

@@ -39,12 +39,12 @@ pub fn joined(name: &str, stages: &[Plugin]) -> Result<Plugin, String> {
     if name.is_empty() || name.contains(|c: char| c.is_whitespace() || !is_printable(c) || c == ':')
     {
         return Err(format!(
-            "`{name}` is no name for a pipeline; choose one without white space and colons"
+            "invalid pipeline name `{name}`\nhint: choose one without white space and colons"
         ));
     }
     let size = || {
         let count = stages.len();
-        format!("pipeline `{name}` has {count} plugins; give it 2 to {MAX_STAGES}")
+        format!("pipeline `{name}` has {count} plugins\nhint: it must have 2 to {MAX_STAGES}")
     };
     let [first, .., last] = stages else { return Err(size()) };
     if stages.len() > MAX_STAGES {
@@ -54,8 +54,8 @@ pub fn joined(name: &str, stages: &[Plugin]) -> Result<Plugin, String> {
         let (plays, hears) = (count(&pair[..1], PLAYED), count(&pair[1..], HEARD));
         if plays != hears || plays == 0 {
             return Err(format!(
-                "in pipeline `{name}`, {} plays {plays} channels and {} hears {hears}; let as many follow as come, by a \
-                 chain at one of the workers for example",
+                "in pipeline `{name}`, {} has {plays} output channels but {} has {hears} inputs\n\
+                 hint: make them equal, for example with a chain on one of the workers",
                 pair[0].id, pair[1].id
             ));
         }
@@ -151,7 +151,7 @@ mod tests {
             ("voice", vec![mono; MAX_STAGES + 1]),
         ] {
             let why = joined(name, &stages).unwrap_err();
-            assert!(why.contains("; "), "{why}");
+            assert!(why.contains("\nhint: "), "{why}");
         }
     }
 }

@@ -129,8 +129,8 @@ pub fn place() -> Option<PathBuf> {
 
 /// Parses the file; empty if it is missing. The error is for display.
 pub fn read(path: &Path) -> Result<Vec<SavedWorker>, String> {
-    let mend = "run taut plugins --worker HOST --save";
-    let refuse = |why: String| format!("reading {}: {why}; {mend}", path.display());
+    let hint = "run taut plugins --worker HOST --save";
+    let refuse = |why: String| format!("reading {}: {why}; {hint}", path.display());
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),

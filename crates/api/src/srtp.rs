@@ -23,7 +23,7 @@ use tautline_io::socket::seal::Seal;
 
 use self::cipher::{Cipher, PacketId};
 use self::derive::Of;
-use self::heard::{HeardSources, OLDEST, RollOverSearch, estimate};
+use self::heard::{OLDEST, RollOverSearch, SourceTable, estimate};
 pub use self::key::{MasterKey, NoMasterKey, Profile};
 pub use self::key::{allow_description, read_key, write_key};
 use self::packet::{RtpParts, is_rtcp, is_version_two, rtcp_ssrc};
@@ -47,8 +47,8 @@ pub struct SrtpSeal {
     sent: [Option<(u32, u64)>; MAX_SENT],
     /// Reports encrypted so far, over all sources.
     sent_reports: u64,
-    heard: HeardSources,
-    heard_reports: HeardSources,
+    heard: SourceTable,
+    received_reports: SourceTable,
     search: RollOverSearch,
     /// Copy of a datagram: after a failed decryption it may be tried with another index.
     kept: Box<[u8]>,
@@ -97,8 +97,8 @@ impl SrtpSeal {
             receiving,
             sent: [None; MAX_SENT],
             sent_reports: 0,
-            heard: HeardSources::new(),
-            heard_reports: HeardSources::new(),
+            heard: SourceTable::new(),
+            received_reports: SourceTable::new(),
             search: RollOverSearch::default(),
             kept,
         }
@@ -171,11 +171,11 @@ impl SrtpSeal {
         // Unencrypted SRTCP is rejected.
         let (index, true) = rtcp.rtcp_word(bytes)? else { return None };
         let index = u64::from(index);
-        if self.heard_reports.came(ssrc, index) {
+        if self.received_reports.came(ssrc, index) {
             return None;
         }
         let len = rtcp.open_rtcp(bytes, PacketId { ssrc, index })?;
-        self.heard_reports.note(ssrc, index);
+        self.received_reports.note(ssrc, index);
         Some(len)
     }
 }

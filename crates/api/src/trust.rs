@@ -26,12 +26,12 @@ pub use trusted::{TrustFile, TrustedHosts, is_name};
 pub enum TrustError {
     /// No environment variable gives the directory.
     #[error(
-        "none of TAUT_HOME, XDG_CONFIG_HOME and HOME is set, so there is no place for this host's key; \
-         set one of them"
+        "no folder for this host's key: TAUT_HOME, XDG_CONFIG_HOME and HOME are not set\n\
+         hint: set one of them"
     )]
     NoFolder,
     /// A system call failed.
-    #[error("{tried} {}: {error}; {mend}", path.display())]
+    #[error("{tried} {}: {error}\nhint: {hint}", path.display())]
     Io {
         /// The operation, such as "reading".
         tried: &'static str,
@@ -40,25 +40,25 @@ pub enum TrustError {
         /// Error of the system call.
         error: std::io::Error,
         /// How to fix it.
-        mend: &'static str,
+        hint: &'static str,
     },
     /// Other users can read the key or change the trust list.
-    #[error("{what}, for the rights of {} are {mode:03o}; {mend}: chmod {right:03o} {0}", path.display())]
+    #[error("{what}: the mode of {} is {mode:03o}\nhint: chmod {right:03o} {0}; {hint}", path.display())]
     Rights {
-        /// The problem, such as "others may read this host's key".
+        /// The problem, such as "other users can read this host's key".
         what: &'static str,
         /// Path of the file.
         path: PathBuf,
         /// Current mode.
         mode: u32,
         /// What to do in addition.
-        mend: &'static str,
+        hint: &'static str,
         /// Required mode.
         right: u32,
     },
     /// Another user owns it, and could change the trust list.
     #[error(
-        "{} belongs to user {owner}; hint: run as that user, or set TAUT_HOME to a folder of yours",
+        "{} belongs to user {owner}\nhint: run as that user, or set TAUT_HOME to a folder of yours",
         path.display()
     )]
     Owner {
@@ -68,23 +68,23 @@ pub enum TrustError {
         owner: u32,
     },
     /// The file's content is invalid.
-    #[error("{}: {what}; {mend}", path.display())]
+    #[error("{}: {what}\nhint: {hint}", path.display())]
     Content {
         /// Path of the file.
         path: PathBuf,
         /// What is wrong.
         what: String,
         /// How to fix it.
-        mend: &'static str,
+        hint: &'static str,
     },
     /// An invalid host name for the list.
     #[error(
-        "{0:?} is no name for a host: 1 to 64 letters, digits, dots, hyphens and underscores are"
+        "invalid host name {0:?}: must be 1 to 64 letters, digits, dots, hyphens and underscores"
     )]
     Name(String),
     /// This host's key makes no certificate, or TLS rejects it.
     #[error(
-        "this host's key is of no use to TLS: {0}; move identity.pem away, and taut id makes another"
+        "TLS rejects this host's key: {0}\nhint: move identity.pem away, and create a new one with taut id"
     )]
     Unusable(String),
 }

@@ -18,7 +18,7 @@ pub trait WorkerFinder {
 pub enum FindError {
     /// The value is not a list of addresses.
     #[error(
-        "in {place}: workers is to be a list of addresses; write workers = [\"10.0.0.2\", \"studio=10.0.0.3\"]"
+        "in {place}: workers is not a list of addresses\nhint: write workers = [\"10.0.0.2\", \"studio=10.0.0.3\"]"
     )]
     NoList {
         /// Path of the file.

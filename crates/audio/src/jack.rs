@@ -361,12 +361,12 @@ impl JackDevice {
     }
 
     fn note_period(&self, period: Frames) {
-        let mend = match period > self.settings.period {
+        let hint = match period > self.settings.period {
             true => "; the latency may be too short for that: start taut again to have it checked",
             false => "",
         };
         self.notes
-            .add(format!("{}: the JACK server's buffer has {period} frames now{mend}", self.spec));
+            .add(format!("{}: the JACK server's buffer has {period} frames now{hint}", self.spec));
     }
 
     fn note_freewheel(&self, begins: bool) {

@@ -110,7 +110,7 @@ pub fn open_paced(
         return Err(DeviceError {
             tried: spec.to_string(),
             answer: "it goes by a clock of its own".to_owned(),
-            mend: "use virtual:, file:PATH, tone:HZ or null:".to_owned(),
+            hint: "use virtual:, file:PATH, tone:HZ or null:".to_owned(),
         });
     };
     let notes = Notes::default();

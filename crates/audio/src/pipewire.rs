@@ -91,7 +91,7 @@ fn left_out(spec: &PipeWireSpec) -> DeviceError {
     DeviceError {
         tried: spec.to_string(),
         answer: "this taut was built without PipeWire".to_owned(),
-        mend:
+        hint:
             "apt-get install libpipewire-0.3-dev libclang-dev, then build it again (make release)"
                 .to_owned(),
     }

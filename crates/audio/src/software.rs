@@ -244,7 +244,7 @@ fn one_way(name: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
         answer: "a file is read or written, not both at once".to_owned(),
-        mend: "use virtual:?source=PATH&record=PATH, which does both".to_owned(),
+        hint: "use virtual:?source=PATH&record=PATH, which does both".to_owned(),
     }
 }
 
@@ -252,7 +252,7 @@ fn half_a_loopback(name: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
         answer: "loopback joins its output to its input, and only one of them is used".to_owned(),
-        mend: "name it as --output and as --input of taut lab delay, or leave loopback out"
+        hint: "name it as --output and as --input of taut lab delay, or leave loopback out"
             .to_owned(),
     }
 }
@@ -261,7 +261,7 @@ fn delay_of_a_player(name: &str, cable: &CableName) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
         answer: "the delay of a cable is said where it is heard".to_owned(),
-        mend: format!("write virtual:?cable={cable} here, and the delay where it is --input"),
+        hint: format!("write virtual:?cable={cable} here, and the delay where it is --input"),
     }
 }
 
@@ -269,7 +269,7 @@ fn not_played_to(name: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
         answer: "a tone can be heard but not played to".to_owned(),
-        mend: "use a card, virtual:, file:PATH or null: as output".to_owned(),
+        hint: "use a card, virtual:, file:PATH or null: as output".to_owned(),
     }
 }
 
@@ -282,6 +282,6 @@ fn tone(name: &str, frequency: Frequency, rate: Rate) -> Result<SampleSource, De
     Err(DeviceError {
         tried: name.to_owned(),
         answer: format!("a stream of {rate} carries no tone of {frequency}"),
-        mend: format!("use one below {half} Hz, or a higher rate with --rate"),
+        hint: format!("use one below {half} Hz, or a higher rate with --rate"),
     })
 }

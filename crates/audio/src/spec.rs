@@ -76,7 +76,7 @@ impl TryFrom<&OsStr> for DeviceSpec {
             Err(DeviceError {
                 tried: given.to_string_lossy().into_owned(),
                 answer: "the name is not UTF-8".to_owned(),
-                mend: format!("use {KINDS}"),
+                hint: format!("use {KINDS}"),
             })
         });
         card.map(Self::Software)
@@ -99,8 +99,8 @@ impl FromStr for DeviceSpec {
     type Err = DeviceError;
 
     fn from_str(given: &str) -> Result<Self, DeviceError> {
-        let refuse = |answer: &str, mend: String| {
-            Err(DeviceError { tried: given.to_owned(), answer: answer.to_owned(), mend })
+        let refuse = |answer: &str, hint: String| {
+            Err(DeviceError { tried: given.to_owned(), answer: answer.to_owned(), hint })
         };
         let named = given.split_once(':').filter(|(kind, _)| !kind.contains(['/', '.']));
         let Some((kind, rest)) = named else {

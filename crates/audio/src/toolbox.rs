@@ -20,7 +20,7 @@ pub(crate) fn spawn_error(tried: &str, error: &io::Error) -> DeviceError {
     DeviceError {
         tried: tried.to_owned(),
         answer: format!("no thread could be started: {error}"),
-        mend: "end other programs or raise the limit: ulimit -u".to_owned(),
+        hint: "end other programs or raise the limit: ulimit -u".to_owned(),
     }
 }
 

@@ -84,7 +84,7 @@ fn refused(name: &str, direction: Direction, settings: Settings) -> DeviceError 
     let error = settle(&spec(name), direction, settings).expect_err(name);
     assert_eq!(open(&spec(name), direction, settings, extras()).err(), Some(error.clone()));
     let tried = name.split('?').next().unwrap_or(name);
-    assert!(error.tried == tried && !error.answer.is_empty() && !error.mend.is_empty(), "{error}");
+    assert!(error.tried == tried && !error.answer.is_empty() && !error.hint.is_empty(), "{error}");
     error
 }
 
@@ -109,7 +109,7 @@ struct Runs {
     direction: Direction,
     left: usize,
     sound: Box<dyn Iterator<Item = f32> + Send>,
-    told: Told,
+    reported: Told,
     teller: Sender<Told>,
 }
 
@@ -123,10 +123,10 @@ impl Process for Runs {
         if self.direction == Direction::Playback {
             side.samples.fill_with(|| self.sound.next().unwrap_or_default());
         }
-        self.told.samples.extend_from_slice(side.samples);
-        self.told.meets.push(side.meets);
-        self.told.skipped += side.skipped;
-        self.told.xruns += xruns;
+        self.reported.samples.extend_from_slice(side.samples);
+        self.reported.meets.push(side.meets);
+        self.reported.skipped += side.skipped;
+        self.reported.xruns += xruns;
         self.left -= 1;
         if self.left == 0 { Flow::Finished } else { Flow::Continue }
     }
@@ -135,25 +135,25 @@ impl Process for Runs {
 impl Drop for Runs {
     fn drop(&mut self) {
         // The receiver is gone after a failed run.
-        let _ = self.teller.send(std::mem::take(&mut self.told));
+        let _ = self.teller.send(std::mem::take(&mut self.reported));
     }
 }
 
 fn run(name: &str, direction: Direction, periods: usize) -> (Told, Ended) {
-    let (teller, told) = mpsc::channel();
+    let (teller, reported) = mpsc::channel();
     let room = Told {
         samples: Vec::with_capacity(periods * 48 * 2),
         meets: Vec::with_capacity(periods),
         ..Told::default()
     };
     let sound = Box::new(pattern());
-    let process = Box::new(Runs { direction, left: periods, sound, told: room, teller });
+    let process = Box::new(Runs { direction, left: periods, sound, reported: room, teller });
     let mut opened = open(&spec(name), direction, settings(), extras()).expect(name);
     let (process, ended) = opened.device.run(process, &Stop::default());
     let notes = opened.notes.take();
     assert!(matches!(&notes[..], [note] if note.contains("a timer")), "{notes:?}");
     drop((process, opened));
-    (told.recv().expect(name), ended)
+    (reported.recv().expect(name), ended)
 }
 
 fn coded(format: CardFormat, samples: usize) -> (Vec<u8>, Vec<f32>) {
@@ -186,10 +186,10 @@ fn what_is_captured_is_heard_bit_for_bit_in_every_format() {
         let (bytes, expected) = coded(format, 100 * 48 * 2);
         LazyLock::force(&FOLDER);
         fs::write(FOLDER.join(format!("in-{format}.raw")), bytes).unwrap();
-        let (told, ended) =
+        let (reported, ended) =
             run(&format!("alsa:in-{format}?format={format}"), Direction::Capture, 100);
         assert!(matches!(ended, Ended::Finished), "{ended:?}");
-        assert!(told.samples == expected, "{format}");
+        assert!(reported.samples == expected, "{format}");
     }
 }
 
@@ -206,10 +206,13 @@ fn of_all_formats_that_is_taken_which_holds_24_bits() {
 #[test]
 fn what_has_no_card_behind_it_is_paced_by_a_timer() {
     for direction in [Direction::Capture, Direction::Playback] {
-        let (told, ended) = run("alsa:nothing", direction, 200);
+        let (reported, ended) = run("alsa:nothing", direction, 200);
         assert!(matches!(ended, Ended::Finished), "{ended:?}");
-        assert_eq!((told.meets.len(), told.xruns, told.skipped), (200, 0, Frames::ZERO));
-        for pair in told.meets.windows(2) {
+        assert_eq!(
+            (reported.meets.len(), reported.xruns, reported.skipped),
+            (200, 0, Frames::ZERO)
+        );
+        for pair in reported.meets.windows(2) {
             let apart = pair[1] - pair[0] - Span::from_millis(1);
             assert!(apart.abs() <= Span::from_nanos(1), "{apart}");
         }
@@ -241,7 +244,7 @@ fn what_a_pcm_does_not_offer_is_refused_with_what_it_does() {
         let error = refused("alsa:nosuch", direction, settings());
         snapshot!(error.answer);
         let error = refused("alsa:wrong", direction, settings());
-        assert!(error.answer.contains("colour") && error.mend.contains("asound.conf"), "{error}");
+        assert!(error.answer.contains("colour") && error.hint.contains("asound.conf"), "{error}");
         refused("alsa:itself", direction, settings());
         refused("alsa:unknown", direction, settings());
         refused("alsa:hw:31", direction, settings());
@@ -251,7 +254,7 @@ fn what_a_pcm_does_not_offer_is_refused_with_what_it_does() {
 
 #[test]
 fn another_number_of_channels_is_refused_with_the_option_that_mends_it() {
-    for (name, holds, mend) in [
+    for (name, holds, hint) in [
         ("alsa:mono", "it has 1 channel, not 2", "--channels 1"),
         ("alsa:around", "it has 4 to 6 channels, not 2", "--channels 4"),
     ] {
@@ -260,7 +263,7 @@ fn another_number_of_channels_is_refused_with_the_option_that_mends_it() {
             continue;
         }
         let error = refused(name, Direction::Playback, settings());
-        assert!(error.answer == holds && error.mend.contains(mend), "{error}");
+        assert!(error.answer == holds && error.hint.contains(hint), "{error}");
     }
 }
 
@@ -275,14 +278,14 @@ fn a_rate_a_period_and_a_buffer_that_it_has_not_are_refused_with_those_that_it_h
     if let Err(error) = settle(&spec("alsa:lone"), Direction::Playback, has) {
         return without_plugins("alsa:lone", &error);
     }
-    for (wanted, mend) in [
+    for (wanted, hint) in [
         (Settings { rate: Rate::HZ_48000, ..has }, "--rate 44100"),
         (Settings { period: Frames::new(48), ..has }, "--period 768"),
         (Settings { periods: 1, ..has }, "--periods 2"),
     ] {
         let error = refused("alsa:lone", Direction::Playback, wanted);
-        assert!(error.mend.contains(mend), "{error}");
-        snapshot!(mend, error);
+        assert!(error.hint.contains(hint), "{error}");
+        snapshot!(hint, error);
     }
 }
 
@@ -291,17 +294,17 @@ fn a_card_that_is_not_there_is_answered_with_those_that_are() {
     for name in ["alsa:hw:77", "alsa:plughw:77,1", "alsa:hw:Nosuch", "alsa:hw:CARD=31"] {
         let error = refused(name, Direction::Capture, settings());
         snapshot!(error.answer);
-        assert!(error.mend.contains("taut devices"), "{error}");
+        assert!(error.hint.contains("taut devices"), "{error}");
     }
 }
 
 #[test]
 fn an_option_that_is_one_of_the_commands_is_answered_with_that() {
-    for (option, mend) in
+    for (option, hint) in
         [("period=48", "--period 48"), ("periods=3", "--periods 3"), ("rate=44100", "--rate 44100")]
     {
         let answer = format!("alsa:null?{option}").parse::<DeviceSpec>().unwrap_err();
-        assert!(answer.mend.contains(mend), "{answer}");
+        assert!(answer.hint.contains(hint), "{answer}");
     }
 }
 
@@ -320,7 +323,7 @@ fn a_format_that_a_pcm_has_not_is_refused_with_those_that_it_has() {
     let mono = Settings { channels: Channels::MONO, ..settings() };
     let error = refused("alsa:mono?format=FLOAT_LE", Direction::Playback, mono);
     snapshot!(error.answer);
-    assert_eq!(error.mend, "use format=S16_LE");
+    assert_eq!(error.hint, "use format=S16_LE");
 }
 
 #[test]
@@ -331,7 +334,7 @@ fn options_are_read_and_unknown_ones_are_answered_with_what_there_is() {
     for text in ["alsa:", "alsa:?wakeup=timer", "alsa:hw:0?wake=timer", "alsa:hw:0?format=U8"] {
         let answer = text.parse::<DeviceSpec>().unwrap_err();
         let helps = ["name one", "wakeup=timer", "S24_3LE"];
-        assert!(helps.iter().any(|help| answer.mend.contains(help)), "{answer}");
+        assert!(helps.iter().any(|help| answer.hint.contains(help)), "{answer}");
     }
 }
 
@@ -368,9 +371,10 @@ impl Process for BothWays {
 
 impl Drop for BothWays {
     fn drop(&mut self) {
-        let told = (std::mem::take(&mut self.heard), std::mem::take(&mut self.meets), self.skipped);
+        let reported =
+            (std::mem::take(&mut self.heard), std::mem::take(&mut self.meets), self.skipped);
         // The receiver is gone after a failed run.
-        let _ = self.teller.send(told);
+        let _ = self.teller.send(reported);
     }
 }
 
@@ -379,7 +383,7 @@ fn a_pcm_that_goes_both_ways_is_one_device_with_both_sides_in_each_cycle() {
     let (bytes, expected) = coded(CardFormat::S16, 100 * 48 * 2);
     let spec = spec("alsa:both?format=S16_LE");
     fs::write(FOLDER.join("both-in.raw"), &bytes).unwrap();
-    let (teller, told) = mpsc::channel();
+    let (teller, reported) = mpsc::channel();
     let process = BothWays {
         left: 100,
         sound: Box::new(pattern()),
@@ -393,7 +397,7 @@ fn a_pcm_that_goes_both_ways_is_one_device_with_both_sides_in_each_cycle() {
     let (process, ended) = opened.device.run(Box::new(process), &Stop::default());
     assert!(matches!(ended, Ended::Finished), "{ended:?}");
     drop((process, opened));
-    let (heard, meets, skipped) = told.recv().unwrap();
+    let (heard, meets, skipped) = reported.recv().unwrap();
     assert!(heard == expected);
     let written = fs::read(FOLDER.join("both-out.raw")).unwrap();
     let silence = 2 * 48 * 2 * CardFormat::S16.bytes();

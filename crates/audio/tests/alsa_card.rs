@@ -203,7 +203,7 @@ fn a_card_that_goes_both_ways_hears_an_echo_as_late_as_the_echo_says() {
     let asked = stop.clone();
     let echo = thread::spawn(move || echo.device.run(Box::new(Echo { held }), &asked).1);
     holds.recv().expect("a cycle");
-    let (cycles, told) = mpsc::channel();
+    let (cycles, reported) = mpsc::channel();
     let process = PlaysAndHears { sound: Box::new(pattern()), cycles, left: 2 * PLAYED };
     let mut card = open(&end(0, 7, format), Directions::Both, SETTINGS, extras()).expect("an end");
     let (process, ended) = card.device.run(Box::new(process), &Stop::default());
@@ -212,7 +212,7 @@ fn a_card_that_goes_both_ways_hears_an_echo_as_late_as_the_echo_says() {
     stop.request();
     let ended = echo.join().expect("a thread");
     assert!(matches!(ended, Ended::Stopped), "{ended:?}");
-    let cycles: Vec<Both> = told.iter().collect();
+    let cycles: Vec<Both> = reported.iter().collect();
     assert_eq!(cycles.iter().map(|cycle| cycle.xruns).sum::<u32>(), 0);
     let heard: Vec<f32> = cycles.iter().flat_map(|cycle| cycle.samples.iter().copied()).collect();
     let played = coded(format, 2 * PLAYED * 480 * 2);
@@ -265,14 +265,14 @@ fn an_xrun_is_told_with_the_block_after_it_and_with_what_is_missing_there() {
         return;
     }
     for (device, direction) in [(1, Direction::Capture), (0, Direction::Playback)] {
-        let (blocks, told) = mpsc::channel();
+        let (blocks, reported) = mpsc::channel();
         let stands = Stands { direction, blocks, block: 0 };
         let spec = end(device, 1, CardFormat::S16);
         let mut card = open(&spec, direction, SETTINGS, extras()).expect("an end");
         let (process, ended) = card.device.run(Box::new(stands), &Stop::default());
         drop(process);
         assert!(matches!(ended, Ended::Finished), "{ended:?}");
-        for (block, before) in told.iter().enumerate() {
+        for (block, before) in reported.iter().enumerate() {
             let Before { xruns, skipped } = before;
             if block == STANDS.0 + 1 {
                 // The previous block is one period of the stall. In playback the buffer is played

@@ -103,7 +103,7 @@ pub(crate) struct Caller {
     /// Whether the call is to be held once it is made: asked for while its offer was not answered.
     pub(crate) held_next: Option<bool>,
     /// What was reported last of a connection that fails again and again.
-    told: Option<String>,
+    reported: Option<String>,
     /// Whether the engine sends captured sound.
     pub(crate) open: bool,
     /// The allowed transports.
@@ -153,7 +153,7 @@ impl Caller {
             ended: EndedSound::default(),
             asked: None,
             held_next: None,
-            told: None,
+            reported: None,
             open: !config.muted,
             paths: config.paths,
             watched: Watched::default(),
@@ -167,9 +167,9 @@ impl Caller {
     }
 
     fn tell_once(&mut self, why: String) {
-        if self.told.as_ref() != Some(&why) {
+        if self.reported.as_ref() != Some(&why) {
             self.tell(CallEvent::Retrying(why.clone()));
-            self.told = Some(why);
+            self.reported = Some(why);
         }
     }
 
@@ -227,7 +227,7 @@ impl Caller {
 
     fn is_done(&mut self, stop: &Stop, now: LocalTime) -> bool {
         let sounds = self.endpoint.as_ref().is_some_and(|endpoint| endpoint.link.heard() > 0)
-            || self.is_unheard_for(BEGUN_UNHEARD, now);
+            || self.is_silent_for(BEGUN_UNHEARD, now);
         if let (Some(duration), true, LocalTime::NEVER) =
             (self.config.end.duration, sounds, self.ends)
         {
@@ -283,16 +283,16 @@ impl Caller {
     }
 
     fn lost(&mut self, why: ConnectionEnd, now: LocalTime) {
-        let told = why.to_string();
+        let reported = why.to_string();
         let is_cut = matches!(why, ConnectionEnd::Closed | ConnectionEnd::Lost(_));
         let error = match why {
             ConnectionEnd::Refused(error) => Some(error),
             _ => None,
         };
         if is_cut && self.session.control.call().is_none() {
-            self.tell_once(format!("{}: {told}", self.host));
+            self.tell_once(format!("{}: {reported}", self.host));
         }
-        self.connection = Connection::Down(Some(told), error);
+        self.connection = Connection::Down(Some(reported), error);
         let control = &mut self.session.control;
         if is_cut { control.cut_off(now) } else { control.line_lost(now) }
     }
@@ -382,7 +382,7 @@ impl Caller {
                 self.tell(CallEvent::Away(why));
             }
             CallerStep::Resumed => {
-                self.told = None;
+                self.reported = None;
                 self.tell(CallEvent::Resumed);
             }
             CallerStep::Kept(why) => {
@@ -402,7 +402,7 @@ impl Caller {
 
     fn begin(&mut self, call: &AgreedCall) {
         self.keys = self.secret.map(|(secret, called)| TransportKeys::new(secret, called, call));
-        self.told = None;
+        self.reported = None;
         let (asked, kept) = (self.config.end.latency, call.terms.latency.kept());
         if let (Some(LatencyRule::Chosen(asked)), Some(kept)) = (asked, kept)
             && kept > asked
@@ -550,7 +550,7 @@ impl Caller {
     }
 
     /// Whether this call has had sound for so long, and never received any.
-    fn is_unheard_for(&self, span: Span, now: LocalTime) -> bool {
+    fn is_silent_for(&self, span: Span, now: LocalTime) -> bool {
         let (Some(transport), Some(endpoint)) = (self.session.transport(), &self.endpoint) else {
             return false;
         };
@@ -561,9 +561,9 @@ impl Caller {
         let by_udp = self.session.transport().is_some_and(CallerTransport::is_by_udp_alone);
         let fix = match by_udp {
             true => &*format!("open UDP port {} there, or use --transport auto", self.udp_port()),
-            false => "see what taut serve says there",
+            false => "see the log of taut serve there",
         };
-        running(format!("nothing was heard of {}; {fix}", self.host))
+        running(format!("nothing was received from {}\nhint: {fix}", self.host))
     }
 
     /// Something failed here: tells the other end, so that its seat is free for others.
@@ -592,7 +592,7 @@ impl Caller {
             None => self.keys.is_some(),
         };
         // A user who hangs up before that gave the sound no time to come.
-        let unheard = self.is_unheard_for(LAST_WORDS, now).then(|| self.unheard());
+        let unheard = self.is_silent_for(LAST_WORDS, now).then(|| self.unheard());
         let ended = self.endpoint.take().map(Endpoint::end).transpose()?;
         let (last, recorded) = ended.unwrap_or((Vec::new(), Ok(())));
         let (mut reports, before) = core::mem::take(&mut self.ended).finish();
@@ -612,12 +612,12 @@ impl Caller {
             CallOver::NotReached => Err(match failed {
                 Some(DialError::Trust(error)) => error.into(),
                 Some(error @ DialError::Cut(_)) => Error::Open(format!(
-                    "{error}\nhint: see what taut serve logs there, and call again"
+                    "{error}\nhint: see the log of taut serve there, and call again"
                 )),
                 Some(error) => Error::Open(error.to_string()),
-                None => {
-                    Error::Open(format!("{host} closed the connection; see what it says there"))
-                }
+                None => Error::Open(format!(
+                    "{host} closed the connection\nhint: see the log of taut serve there"
+                )),
             }),
         };
         Ok((reports, over))

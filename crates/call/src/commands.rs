@@ -59,7 +59,7 @@ fn said(why: impl Into<String>) -> CannotChange {
 }
 
 /// Present latency of received sound, and the longest that there is room for.
-fn heard_latency(end: &Endpoint) -> Result<(Span, Span), CannotChange> {
+fn received_latency(end: &Endpoint) -> Result<(Span, Span), CannotChange> {
     let standing = match end.recv.ask(RecvChange::Status)? {
         Changed::Receiving(standing) => standing.streams.into_iter().next(),
         _ => None,
@@ -174,7 +174,7 @@ impl Caller {
                 let ptime = wanted.back.ptime;
                 let now = match wanted.latency {
                     CallLatency::Kept(latency) => latency,
-                    CallLatency::Auto { .. } => heard_latency(self.sounding()?)?.0,
+                    CallLatency::Auto { .. } => received_latency(self.sounding()?)?.0,
                 };
                 let latency = CallLatency::Kept((now + ptime.times(packets)).max(ptime));
                 let changed = Changed::Latency(latency.rule());
@@ -275,7 +275,7 @@ impl Caller {
 
     /// Whether the device here can play by these terms: the other end is asked only if it can.
     fn takes(&self, terms: &CallTerms) -> Result<(), CannotChange> {
-        let room = heard_latency(self.sounding()?)?.1;
+        let room = received_latency(self.sounding()?)?.1;
         if let Some(asked) = terms.latency.beyond(room) {
             return Err(said(format!(
                 "a latency of {asked} is more than the {room} that this call has room for since it began; hang up and \

@@ -13,7 +13,7 @@ use tautline_proto::latency::min_latency;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
-use crate::{Config, Error, Event, Events, NoteTeller, running};
+use crate::{Config, Error, Event, Events, NoteSender, running};
 
 /// Two devices, as they will run: at one rate, with as many channels.
 #[derive(Debug, Clone, Copy)]
@@ -89,8 +89,8 @@ impl DeviceChoice {
                 let (rate, channels) = shape;
                 let plural = if channels == Channels::MONO { "" } else { "s" };
                 Error::Open(format!(
-                    "the devices do not run at {rate} with {channels} channel{plural}; call with --rate and --channels \
-                     that they have"
+                    "the devices do not support {rate} with {channels} channel{plural}\nhint: call with --rate and \
+                     --channels that they support"
                 ))
             })
         };
@@ -188,7 +188,7 @@ pub(crate) struct SharedDevices {
     scheduler: Scheduler,
     /// Latencies of the parts that were taken.
     taken: Vec<[StreamLatency; 2]>,
-    teller: NoteTeller,
+    teller: NoteSender,
 }
 
 impl SharedDevices {
@@ -217,7 +217,7 @@ impl SharedDevices {
             stop: Stop::default(),
             scheduler: config.scheduler,
             taken: Vec::new(),
-            teller: NoteTeller::new(Events::clone(&config.events)),
+            teller: NoteSender::new(Events::clone(&config.events)),
         })
     }
 
@@ -231,7 +231,7 @@ impl SharedDevices {
 
     pub(crate) fn take(&mut self) -> Result<[Sound; 2], Error> {
         let part = self.parts.take().ok_or_else(|| {
-            running("no part of the devices is left for it; call again in a moment")
+            running("too many calls use these devices\nhint: call again in a moment")
         })?;
         let [sent, heard] = <[StreamLatency; 2]>::default();
         self.taken.push([sent.clone(), heard.clone()]);

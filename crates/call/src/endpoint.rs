@@ -10,7 +10,7 @@ use tautline_audio::{Notes, StreamLatency, fading};
 use tautline_codec::{coding_cost, decoder, encoders};
 use tautline_dsp::gain::Gain;
 use tautline_dsp::resample::Quality;
-use tautline_engine::control::{Asker, CannotChange, RecvChange, SendChange, requests};
+use tautline_engine::control::{CannotChange, ChangeSender, RecvChange, SendChange, requests};
 use tautline_engine::error::RunError;
 use tautline_engine::monitor::observers::Observers;
 use tautline_engine::monitor::run::{Progress, RunOptions};
@@ -43,7 +43,7 @@ use tautline_report::Report;
 use crate::devices::{DevicePair, Sound};
 use crate::recordings::Recordings;
 use crate::terms::adopt_coding;
-use crate::{Config, Ended, Error, Event, Events, NoteTeller, Side, Watched, running};
+use crate::{Config, Ended, Error, Event, Events, NoteSender, Side, Watched, running};
 
 /// The encryption of all calls, for reports.
 const SEALED: &str = Profile::AeadAes256Gcm.name();
@@ -154,8 +154,8 @@ struct SentRedundancy {
 /// See the module.
 pub(crate) struct Endpoint {
     pub(crate) link: CallLink,
-    pub(crate) send: Asker<SendChange>,
-    pub(crate) recv: Asker<RecvChange>,
+    pub(crate) send: ChangeSender<SendChange>,
+    pub(crate) recv: ChangeSender<RecvChange>,
     pub(crate) recordings: Option<Recordings>,
     coding: CodingWatch,
     /// What was agreed on for what is sent, among what it follows the network, and the latency.
@@ -203,8 +203,8 @@ impl Endpoint {
         let begins = lay::kept(latency, None, &heard, &devices.playback).map_err(|short| {
             let least = enough_latency(short.least);
             Error::Usage(format!(
-                "--latency {} is less than packets and device take; use --latency {least} or more, a shorter --ptime or \
-                 a shorter --period",
+                "--latency {} is less than packets and device take\nhint: use --latency {least} or more, a shorter \
+                 --ptime or a shorter --period",
                 short.asked
             ))
         })?;
@@ -415,7 +415,7 @@ fn send_plan(
 }
 
 struct Follower {
-    teller: NoteTeller,
+    teller: NoteSender,
     notes: Notes,
     latency: StreamLatency,
     state: Arc<EngineState>,
@@ -423,7 +423,7 @@ struct Follower {
 
 impl Follower {
     fn new(config: &Config, notes: Notes, latency: StreamLatency, state: Arc<EngineState>) -> Self {
-        Self { teller: NoteTeller::new(Events::clone(&config.events)), notes, latency, state }
+        Self { teller: NoteSender::new(Events::clone(&config.events)), notes, latency, state }
     }
 
     fn on(&mut self, progress: &Progress<'_>) {
@@ -467,7 +467,7 @@ fn ordinary<T: Send + 'static>(
 }
 
 pub(crate) fn no_thread(error: std::io::Error) -> Error {
-    running(format!("starting a thread: {error}; end other programs, or raise ulimit -u"))
+    running(format!("starting a thread: {error}\nhint: end other programs, or raise ulimit -u"))
 }
 
 fn stream_format(terms: &StreamTerms) -> Result<StreamFormat, Error> {
@@ -475,7 +475,7 @@ fn stream_format(terms: &StreamTerms) -> Result<StreamFormat, Error> {
     let payload_type = StreamFormat::usual_payload_type(coding.sample, coding.coder);
     terms.format(payload_type).ok_or_else(|| {
         Error::Usage(format!(
-            "no whole frame fits packets of {} at {}; use a longer --ptime",
+            "packets of {} at {} hold no whole frame\nhint: use a longer --ptime",
             terms.ptime, terms.rate
         ))
     })

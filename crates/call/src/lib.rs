@@ -347,9 +347,9 @@ impl EndedSound {
         let older = self.reports.len().saturating_sub(Self::MAX_REPORTS);
         self.reports.drain(..older);
         let failure = done.err()?;
-        let told = failure.to_string();
+        let reported = failure.to_string();
         self.failed.get_or_insert(failure);
-        Some(told)
+        Some(reported)
     }
 
     pub(crate) fn finish(self) -> Ended {
@@ -358,24 +358,24 @@ impl EndedSound {
 }
 
 /// Reports each note once.
-pub(crate) struct NoteTeller {
+pub(crate) struct NoteSender {
     events: Events,
-    told: Vec<String>,
+    reported: Vec<String>,
 }
 
-impl NoteTeller {
+impl NoteSender {
     /// A peer cannot make it more.
     const MAX_NOTES: usize = 256;
 
     pub(crate) const fn new(events: Events) -> Self {
-        Self { events, told: Vec::new() }
+        Self { events, reported: Vec::new() }
     }
 
     pub(crate) fn tell<'a>(&mut self, notes: impl Iterator<Item = &'a String>) {
         for note in notes {
-            if self.told.len() < Self::MAX_NOTES && !self.told.contains(note) {
+            if self.reported.len() < Self::MAX_NOTES && !self.reported.contains(note) {
                 (self.events)(Event::Note(note.clone()));
-                self.told.push(note.clone());
+                self.reported.push(note.clone());
             }
         }
     }

@@ -55,7 +55,7 @@ impl Recordings {
         let folder = if mixed.is_some() { beside.unwrap_or(Path::new(".")) } else { path };
         std::fs::create_dir_all(folder).map_err(|error| {
             let folder = folder.display();
-            Error::Open(format!("--record {folder}: {error}; name a folder that you may write to"))
+            Error::Open(format!("--record {folder}: {error}\nhint: name a folder that you can write to"))
         })?;
         let folder = folder.to_owned();
         let most = MAX_OF_A_PART;

@@ -46,7 +46,7 @@ const FAREWELL: Span = Span::from_millis(500);
 
 /// Both ends are told.
 const UNTRUSTED: &str =
-    "the caller is trusted no more; taut trust NAME KEY, where it called, trusts it again";
+    "the caller is no longer trusted; taut trust NAME KEY, on the machine that it called, trusts it again";
 
 /// How the end that is called is set up.
 pub struct ServerConfig {
@@ -88,7 +88,7 @@ pub struct Server {
     /// When the next turn is due.
     due: LocalTime,
     /// When a connection that belongs to no call is reported again.
-    strangers_told: LocalTime,
+    strangers_reported: LocalTime,
     trust: Arc<TrustStore>,
     /// When the list of trusted hosts is looked at next, and why it was unreadable.
     look_at: LocalTime,
@@ -159,7 +159,7 @@ impl Server {
             connections: BTreeMap::new(),
             probe: vec![0; MAX_DATAGRAM_BYTES].into(),
             due: LocalTime::ZERO,
-            strangers_told: LocalTime::ZERO,
+            strangers_reported: LocalTime::ZERO,
             trust,
             look_at: LocalTime::ZERO,
             unreadable: None,
@@ -278,7 +278,7 @@ impl Server {
             ConnectionEvent::Said(line, message) => {
                 let fresh = fresh_call().ok_or_else(|| {
                     running(
-                        "the system gives no random bytes; see whether getrandom is allowed here",
+                        "cannot read random bytes\nhint: check that getrandom is allowed here",
                     )
                 })?;
                 self.answering.said(line, *message, fresh, now);
@@ -484,8 +484,8 @@ impl Server {
             Some((*seat, number, call))
         });
         let Some((seat, number, call)) = expected else {
-            if now >= self.strangers_told {
-                self.strangers_told = now + STRANGERS_TOLD;
+            if now >= self.strangers_reported {
+                self.strangers_reported = now + STRANGERS_TOLD;
                 self.tell(from.ip().to_canonical().to_string(), CallEvent::Stranger);
             }
             return;
@@ -526,7 +526,7 @@ fn seats(address: SocketAddr, asked: bool, callers: u16) -> Result<Vec<UdpSocket
     let seat = |seat| {
         let port = address.port().checked_add(seat).ok_or_else(|| {
             Error::Usage(format!(
-                "no {callers} UDP ports follow {}; listen at a lower port, or use fewer --max-callers",
+                "fewer than {callers} UDP ports from {}\nhint: listen on a lower port, or reduce --max-callers",
                 address.port()
             ))
         })?;
@@ -541,12 +541,12 @@ fn seats(address: SocketAddr, asked: bool, callers: u16) -> Result<Vec<UdpSocket
 }
 
 fn again(error: std::io::Error) -> Error {
-    running(format!("{error}; try again"))
+    running(format!("{error}\nhint: try again"))
 }
 
 fn clone(socket: &UdpSocket) -> Result<UdpSocket, Error> {
     socket.try_clone().map_err(|error| {
-        running(format!("opening the UDP socket once more: {error}; raise ulimit -n"))
+        running(format!("duplicating the UDP socket: {error}\nhint: raise ulimit -n"))
     })
 }
 

@@ -80,8 +80,8 @@ pub(crate) fn use_tcp(
 pub(crate) fn bind(at: SocketAddr) -> Result<UdpSocket, Error> {
     UdpSocket::bind(at).map_err(|error| {
         Error::Open(format!(
-            "binding UDP {at} for the sound: {error}; another taut serve may run there, which takes as many ports as --max-callers \
-             says, 8 if it says none: choose another with --listen HOST:PORT"
+            "binding UDP {at}: {error}\nhint: another taut serve may use it (--max-callers ports, 8 by default); choose \
+             other ports with --listen HOST:PORT"
         ))
     })
 }
@@ -256,7 +256,7 @@ impl CallerSockets {
 }
 
 fn no_keys() -> Error {
-    running("no keys are left for this call; hang up and call anew")
+    running("no keys are left for this call\nhint: hang up and call again")
 }
 
 /// Any port of this host from which that address is reached.

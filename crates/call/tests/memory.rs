@@ -65,8 +65,8 @@ fn calls_that_are_over_leave_no_more_than_the_newest_reports() {
     let before = settles(&mut called, idle + 4 * ROOM);
     round(&mut called, &trust);
     let after = settles(&mut called, before + ROOM);
-    let told = format!("{idle} bytes before calls, {before} after a round, {after} after two");
-    println!("{told}");
-    assert!(after <= before + ROOM, "{told}");
+    let reported = format!("{idle} bytes before calls, {before} after a round, {after} after two");
+    println!("{reported}");
+    assert!(after <= before + ROOM, "{reported}");
     called.hang_up();
 }

@@ -31,10 +31,10 @@ const ENDS: [&str; 2] = ["send", "recv"];
 
 /// Options of one end, with the counterpart of the other end.
 const COUNTERPARTS: [(&[&str], &str); 4] = [
-    (&["--input", "-i"], "what is heard is played to --output, and comes --from an address"),
-    (&["--to", "-t"], "what is heard comes --from an address of this machine or a group"),
-    (&["--output", "-o"], "what is sent is captured from --input, and goes --to an address"),
-    (&["--from", "-f"], "what is sent goes --to the receiver's address or a group"),
+    (&["--input", "-i"], "recv plays to --output and receives with --from"),
+    (&["--to", "-t"], "recv receives with --from, at an address of this machine or a group"),
+    (&["--output", "-o"], "send captures from --input and sends with --to"),
+    (&["--from", "-f"], "send sends with --to, to the receiver's address or a group"),
 ];
 
 pub(crate) struct Arguments {
@@ -80,11 +80,14 @@ impl Arguments {
         Failure::usage(match self.called().and_then(|called| taut.find_subcommand(called)) {
             Some(of) => {
                 let called = of.get_name();
-                format!("`{word}` is no command of taut {called}, which has {}", names(of))
+                format!(
+                    "unknown command: taut {called} {word}\nhint: taut {called} has {}",
+                    names(of)
+                )
             }
             None => format!(
-                "`{word}` is no command; taut send captures sound and sends it, taut recv receives \
-                 and plays it; all there are: {}",
+                "unknown command: {word}\nhint: taut send captures and sends audio, taut recv receives \
+                 and plays it; all commands: {}",
                 names(&taut)
             ),
         })
@@ -103,14 +106,14 @@ impl Arguments {
         };
         let is_sdp = Path::new(word).extension().is_some_and(|end| end.eq_ignore_ascii_case("sdp"));
         let host = word.parse::<IpAddr>().is_ok() || word.parse::<SocketAddr>().is_ok();
-        let mend = match (word.parse::<DeviceSpec>(), Path::new(word).extension()) {
+        let hint = match (word.parse::<DeviceSpec>(), Path::new(word).extension()) {
             _ if word.contains("://") || is_sdp => format!("{address} {word}"),
             _ if host => format!("{address} rtp://HOST:PORT"),
             (Ok(_), _) => format!("{device} {word}"),
             (Err(_), Some(_)) => format!("{device} file:{word}"),
             (Err(_), None) => format!("{device} DEVICE or {address} rtp://HOST:PORT"),
         };
-        Some(Failure::usage(format!("`{word}` lacks its option; write {mend}")))
+        Some(Failure::usage(format!("`{word}` has no option before it\nhint: write {hint}")))
     }
 
     fn of_the_other_end(&self, flag: &str) -> Option<Failure> {
@@ -130,11 +133,11 @@ impl Arguments {
         if has(called) || !has(other) {
             return None;
         }
-        let mend = COUNTERPARTS
+        let hint = COUNTERPARTS
             .iter()
             .find(|(flags, _)| flags.contains(&flag))
-            .map_or(format!("see taut {called} --help"), |(_, mend)| (*mend).to_owned());
-        Some(Failure::usage(format!("{flag} is for taut {other}; {mend}")))
+            .map_or(format!("see taut {called} --help"), |(_, hint)| (*hint).to_owned());
+        Some(Failure::usage(format!("{flag} is an option of taut {other}\nhint: {hint}")))
     }
 }
 
@@ -208,7 +211,7 @@ fn unreadable(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");
     let line = 1 + before.matches('\n').count();
     let why = error.message().replace('\n', ", ");
-    format!("line {line}: {why}; write NAME = \"VALUE\", such as latency = \"5ms\"")
+    format!("line {line}: {why}\nhint: write NAME = \"VALUE\", such as latency = \"5ms\"")
 }
 
 /// Candidate paths of the file; the first existing one is used.
@@ -233,12 +236,18 @@ fn check(table: &Table, taut: &Command) -> Result<(), String> {
         match (value.as_table(), taut.find_subcommand(key)) {
             (Some(own), Some(command)) => {
                 if let Some(unknown) = own.keys().find(|key| !has(command, key)) {
-                    return Err(format!("`{unknown}` is no option of taut {key}; see its --help"));
+                    return Err(format!(
+                        "taut {key} has no option `{unknown}`\nhint: see taut {key} --help"
+                    ));
                 }
             }
-            (Some(_), None) => return Err(format!("[{key}] is no command of taut; see --help")),
+            (Some(_), None) => {
+                return Err(format!("unknown command [{key}]\nhint: see taut --help"));
+            }
             (None, _) if taut.get_subcommands().any(|command| has(command, key)) => {}
-            (None, _) => return Err(format!("`{key}` is no option of any command; see --help")),
+            (None, _) => {
+                return Err(format!("no command has an option `{key}`\nhint: see taut --help"));
+            }
         }
     }
     Ok(())
@@ -279,7 +288,9 @@ fn add(
                 Value::Integer(number) => words.push(format!("{flag}={number}").into()),
                 other => {
                     let kind = other.type_str();
-                    return Err(format!("{name} is a {kind}; write a text, a number or a list"));
+                    return Err(format!(
+                        "{name} is a {kind}\nhint: write a text, a number or a list"
+                    ));
                 }
             }
         }

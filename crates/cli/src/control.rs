@@ -2,10 +2,10 @@
 
 use std::io::{BufRead, Read};
 
-use tautline_engine::control::{Answer, Asker};
+use tautline_engine::control::{Answer, ChangeSender};
 use tautline_proto::device::Stop;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, on_one_line};
 use crate::messages::{cannot_change, changed};
 use crate::screen::Answers;
 
@@ -16,7 +16,7 @@ const LONGEST: u64 = 8192;
 /// stop. The end of standard input does not end the run. The thread is detached, since it may wait
 /// for a line that never comes.
 pub(crate) fn listen<C: Send + 'static>(
-    asker: Asker<C>,
+    asker: ChangeSender<C>,
     answers: Answers,
     stop: Stop,
     mut read: impl FnMut(&str, &str) -> Result<C, String> + Send + 'static,
@@ -55,7 +55,7 @@ fn in_words(answer: &Answer) -> Result<String, String> {
 fn words_of(line: &str, answer: Result<String, String>) -> String {
     match answer {
         Ok(state) => format!("ok {state}"),
-        Err(why) => format!("error {line}: {why}"),
+        Err(why) => format!("error {line}: {}", on_one_line(&why)),
     }
 }
 
@@ -94,6 +94,6 @@ mod tests {
     #[test]
     fn an_answer_begins_with_ok_or_error() {
         assert_eq!(words_of("ptime 2ms", Ok("ptime 2ms".into())), "ok ptime 2ms");
-        assert_eq!(words_of("x", Err("no; write y".into())), "error x: no; write y");
+        assert_eq!(words_of("x", Err("no\nhint: write y".into())), "error x: no; write y");
     }
 }

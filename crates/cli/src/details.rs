@@ -16,7 +16,7 @@ pub(crate) struct Details {
     xruns: u64,
     resyncs: u64,
     missed: u64,
-    missed_told: Span,
+    missed_reported: Span,
 }
 
 impl Details {
@@ -42,12 +42,12 @@ impl Details {
             news.push(format!("the device starved or was flooded (xrun); {} so far", now.xruns));
             self.xruns = now.xruns;
         }
-        if now.missed > self.missed && now.elapsed - self.missed_told >= MISSED_EVERY {
+        if now.missed > self.missed && now.elapsed - self.missed_reported >= MISSED_EVERY {
             news.push(format!(
                 "{} of {} packets missed so far, {} of them late",
                 now.missed, now.packets, now.late
             ));
-            (self.missed, self.missed_told) = (now.missed, now.elapsed);
+            (self.missed, self.missed_reported) = (now.missed, now.elapsed);
         }
         let at = now.elapsed.as_millis_f64() / 1e3;
         news.iter().map(|news| format!("{at:.3} s: {news}")).collect()
@@ -57,12 +57,12 @@ impl Details {
     /// or doubles.
     fn clock(&mut self, now: &Progress<'_>, news: &mut Vec<String>) {
         let Some(known) = now.known else { return };
-        let told = self.known.filter(|told| {
-            let (was, is) = (told.uncertainty, known.uncertainty);
+        let reported = self.known.filter(|reported| {
+            let (was, is) = (reported.uncertainty, known.uncertainty);
             let alike = is == was || (is.times(2) > was && is < was.times(2));
-            told.source == known.source && alike
+            reported.source == known.source && alike
         });
-        if told.is_some() {
+        if reported.is_some() {
             return;
         }
         let by = match known.source {
@@ -104,8 +104,8 @@ mod tests {
         snapshot!(begun.last().unwrap());
         assert!(details.news(&at(40)).is_empty());
         let resync = Progress { resyncs: 1, xruns: 2, ..at(60) };
-        let told = details.news(&resync);
-        assert!(told[0].contains("resync") && told[1].contains("xrun); 2"), "{told:?}");
+        let reported = details.news(&resync);
+        assert!(reported[0].contains("resync") && reported[1].contains("xrun); 2"), "{reported:?}");
         assert!(details.news(&resync).is_empty());
     }
 
@@ -113,15 +113,15 @@ mod tests {
     fn a_clock_is_told_when_it_is_known_twice_as_well() {
         let mut details = Details::default();
         details.news(&at(0));
-        let told = |details: &mut Details, micros| {
+        let reported = |details: &mut Details, micros| {
             details.news(&Progress { known: known(micros), ..at(20) }).concat()
         };
         let first = "0.020 s: the other end's clock is known to ± 100us by exchanges of reports, \
                      round trip 300us";
-        assert_eq!(told(&mut details, 100), first);
-        assert_eq!(told(&mut details, 60), "");
-        assert!(told(&mut details, 50).contains("± 50us"));
-        assert!(told(&mut details, 100).contains("± 100us"));
+        assert_eq!(reported(&mut details, 100), first);
+        assert_eq!(reported(&mut details, 60), "");
+        assert!(reported(&mut details, 50).contains("± 50us"));
+        assert!(reported(&mut details, 100).contains("± 100us"));
         let host = Some(KnownClock { source: "host", uncertainty: Span::ZERO, round_trip: None });
         let beside = Progress { known: host, ..at(40) };
         assert!(details.news(&beside).concat().contains("this host's"));

@@ -5,6 +5,7 @@ mod call;
 mod files;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod trust;
 mod values;
 mod work;
@@ -52,7 +53,8 @@ pub(crate) use work::{Plugins, WorkFlags};
 #[command(
     name = "taut",
     version,
-    after_help = help::TAUT
+    after_help = help::TAUT,
+    after_long_help = help::TAUT_LONG
 )]
 pub(crate) struct Taut {
     #[command(subcommand)]
@@ -148,7 +150,7 @@ pub(crate) struct Demo {
 
 /// `taut send`
 #[derive(Debug, Args)]
-#[command(after_help = help::SEND, after_long_help = help::SEND_LONG)]
+#[command(after_help = help::SEND, after_long_help = help::SEND_LONG, mut_args = texts::send)]
 pub(crate) struct Send {
     /// alsa:NAME, jack:NAME, pipewire:NAME, file:PATH, tone:HZ
     ///
@@ -283,7 +285,7 @@ impl Send {
 
 /// `taut recv`
 #[derive(Debug, Clone, Args)]
-#[command(after_help = help::RECV, after_long_help = help::RECV_LONG)]
+#[command(after_help = help::RECV, after_long_help = help::RECV_LONG, mut_args = texts::recv)]
 pub(crate) struct Recv {
     /// rtp://HOST:PORT or an .sdp file (repeatable)
     ///
@@ -371,28 +373,17 @@ pub(crate) struct Recv {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Stream")]
 pub(crate) struct StreamFlags {
-    /// Sample rate, 8000 to 192000 [default: automatic]
-    ///
-    /// 8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000, 88200, 96000, 176400 or 192000. send takes the rate
-    /// of the file by default, recv that of the sender; otherwise 48000.
+    /// Sample rate
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
-    /// Channels, 1 to 64 [default: automatic]
-    ///
-    /// send takes those of the file by default, recv those of the sender; otherwise 2.
+    /// Channels, 1 to 64
     #[arg(long, value_name = "N", value_parser = channels)]
     pub(crate) channels: Option<Channels>,
     /// l16, l24, l32, f32, opus, … [default: auto]
-    ///
-    /// l16, l24, l32, f32, opus, opus-voice, lossless16 or lossless24. auto at send: l24, or f32 for a float file; at recv: as announced, or
-    /// detected from the packets.
     #[arg(long, value_name = "CODEC", value_parser = coding_or_auto(), default_value = "auto", hide_default_value = true,
           hide_possible_values = true)]
     pub(crate) format: CodingOrAuto,
-    /// RTP payload type of --format
-    ///
-    /// [default: 96 for l16, 97 for l24, 98 for f32, 99 for l32, 100 for opus, 101 and 102 for lossless; recv
-    /// with --format: any]
+    /// RTP payload type
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..128), hide_short_help = true)]
     pub(crate) payload_type: Option<u8>,
 }
@@ -449,8 +440,6 @@ pub(crate) struct SoundFlags {
 #[command(next_help_heading = "Run")]
 pub(crate) struct RunFlags {
     /// Stop after this time, such as 10s
-    ///
-    /// [default: at Ctrl-C, or at the end of the input file]
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) duration: Option<Span>,
     /// Print the final report as text, json, html or none
@@ -526,8 +515,8 @@ impl RunFlags {
 #[derive(Debug, Args)]
 #[command(after_help = help::DEVICES)]
 pub(crate) struct Devices {
-    /// Output format
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    /// Output format: text, json or none
+    #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     pub(crate) report: PlainKind,
 }
 
@@ -547,20 +536,20 @@ pub(crate) struct Doctor {
     /// Channels, 1 to 64
     #[arg(long, value_name = "N", default_value = "2", value_parser = channels)]
     pub(crate) channels: Channels,
-    /// Output format
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    /// Output format: text, json or none
+    #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     pub(crate) report: PlainKind,
 }
 
 /// `taut top`
 #[derive(Debug, Args)]
-#[command(after_help = help::TOP)]
+#[command(after_help = help::TOP, after_long_help = help::TOP_LONG)]
 pub(crate) struct Top {
     /// Print the state of one second and exit
     #[arg(long)]
     pub(crate) once: bool,
-    /// Output format; json implies --once
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    /// text, json (implies --once) or none
+    #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     pub(crate) report: PlainKind,
 }
 

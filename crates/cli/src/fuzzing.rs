@@ -144,7 +144,7 @@ fn mute(muted: bool) -> &'static str {
 fn latency_words(rule: LatencyRule) -> String {
     match rule {
         LatencyRule::Chosen(latency) => nanos(latency),
-        LatencyRule::Usual => "promised".into(),
+        LatencyRule::Usual => "announced".into(),
         LatencyRule::Auto { most: None } => "auto".into(),
         LatencyRule::Auto { most: Some(most) } => format!("auto:{}", nanos(most)),
     }

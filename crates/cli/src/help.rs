@@ -11,10 +11,10 @@ mod trust;
 mod work;
 
 pub(crate) use call::{CALL, CALL_LONG, SERVE, SERVE_LONG};
-pub(crate) use files::COMPARE;
+pub(crate) use files::{COMPARE, COMPARE_LONG};
 use stages::stages;
 pub(crate) use trust::{ID, PAIR, SRTP_KEY, TRUST};
-pub(crate) use work::{PLUGINS, WORK};
+pub(crate) use work::{PLUGINS, PLUGINS_LONG, WORK, WORK_LONG};
 
 macro_rules! send_examples {
     () => {
@@ -61,7 +61,12 @@ macro_rules! recv_examples {
     };
 }
 
-pub(crate) const TAUT: &str = r#"Try it:
+pub(crate) const TAUT: &str = "Try it:
+  taut demo
+
+From one machine to another, tautline.toml and exit status: taut --help";
+
+pub(crate) const TAUT_LONG: &str = r#"Try it:
   taut demo
 
 From one machine to another, with a latency that follows the network:
@@ -92,7 +97,12 @@ periods of 1 ms, half in the jitter buffer. On a quiet machine:
   taut demo --latency 5ms --periods 2
   taut demo --latency 2ms --period 12 --periods 2"#;
 
-pub(crate) const JOIN: &str = concat!(
+pub(crate) const JOIN: &str = "Example:
+  taut join sent.csv heard.csv
+
+Columns and stages: taut join --help";
+
+pub(crate) const JOIN_LONG: &str = concat!(
     r#"Example, with the files that `--packet-log` wrote at both ends:
   taut join sent.csv heard.csv
 
@@ -124,7 +134,16 @@ For scripts, --report json (times in nanoseconds; null: no restriction):
     "direction", "rates", "formats", "min_channels", "max_channels",
     "min_period_frames", "min_period_ns", "unknown" } ] } ] }"#;
 
-pub(crate) const TOP: &str = concat!(
+pub(crate) const TOP: &str = "Examples:
+  taut top
+  taut top --once --report json
+
+Keys: up and down select a stream, Enter shows only that stream or all, q quits.
+! marks a problem in the last second.
+
+Columns, stages and JSON: taut top --help";
+
+pub(crate) const TOP_LONG: &str = concat!(
     r#"Examples:
   # All streams of this user, updated ten times a second:
   taut top

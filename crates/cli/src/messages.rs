@@ -66,7 +66,7 @@ pub(crate) fn long_coding(
         DeviceSpec::Jack(_) => format!("a period of {enough} frames of the JACK server (jackd -p)"),
         _ => format!("--period {enough}"),
     });
-    let mend = match (longer, direction) {
+    let hint = match (longer, direction) {
         (Some(longer), _) => format!("use {longer}, {ptime}"),
         (None, Direction::Capture) => format!("use {ptime}"),
         (None, Direction::Playback) => {
@@ -79,7 +79,7 @@ pub(crate) fn long_coding(
     };
     format!(
         "{does} packets of {}{of} takes {takes} at a time on this machine, more than half of a period of {period} of {spec}, \
-         whose thread does it: expect xruns; {mend}",
+         whose thread does it: expect xruns; {hint}",
         format.coding_name()
     )
 }
@@ -98,7 +98,7 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
                 | SendNote::ReceiverBack { .. },
             ..
         } => None,
-        Note::NobodyAnswers { address, .. } => Some(format!(
+        Note::NoAnswer { address, .. } => Some(format!(
             "nothing was said from {address} of what is heard there: no sound of this end may have come; see whether UDP \
              passes both ways, or call with --transport auto"
         )),
@@ -153,8 +153,8 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
             let answer = std::io::Error::from_raw_os_error(*errno);
             format!("{address}: the system answered {answer}; is the network there?")
         }
-        Note::NobodyAnswers { address, stamps } => {
-            let mend = match stamps {
+        Note::NoAnswer { address, stamps } => {
+            let hint = match stamps {
                 true => {
                     "; PipeWire's rtp-source is silent then unless --no-header-extensions is given here"
                 }
@@ -162,7 +162,7 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
             };
             format!(
                 "no receiver has answered from {address}: either nobody listens there, or it is no \
-                 taut and sends no RTCP back{mend}"
+                 taut and sends no RTCP back{hint}"
             )
         }
         Note::Stopped(length) => {
@@ -181,13 +181,13 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
         ),
         Note::NoPlace { address, most, from } => {
             let more = most.saturating_mul(2).min(MAX_SENDERS);
-            let mend = match more > *most {
+            let hint = match more > *most {
                 true => format!("write ?senders={more} for more"),
                 false => "give some of them a port of their own".to_owned(),
             };
             format!(
                 "{address}: a sender at {from} found no place beside the {most} that are heard at \
-                 once; {mend}"
+                 once; {hint}"
             )
         }
         Note::Followed { address, journal, first, last } => {
@@ -270,11 +270,15 @@ mod tests {
     #[test]
     fn what_a_ledger_leaves_out_of_dropped_packets_is_told_and_nothing_else_of_it() {
         let address = "avtp://eth0/91:E0:F0:00:FE:01";
-        let told = |unnamed| {
+        let reported = |unnamed| {
             words(&Note::DroppedByQueue { address, dropped: 9, of: 90, unnamed }).unwrap()
         };
-        snapshot!(told(2));
-        assert!(!told(0).contains("ledger") && told(0).contains("9 of 90"), "{}", told(0));
+        snapshot!(reported(2));
+        assert!(
+            !reported(0).contains("ledger") && reported(0).contains("9 of 90"),
+            "{}",
+            reported(0)
+        );
     }
 
     #[test]
@@ -290,13 +294,13 @@ mod tests {
         for note in [
             sending(&beyond),
             sending(&at_once),
-            Note::NobodyAnswers { address, stamps: true },
+            Note::NoAnswer { address, stamps: true },
             Note::AuthFailed { address, datagrams: 2 },
         ] {
-            let told = in_a_call(&note).unwrap();
-            let words = told.split(|letter: char| !letter.is_alphanumeric() && letter != '-');
+            let reported = in_a_call(&note).unwrap();
+            let words = reported.split(|letter: char| !letter.is_alphanumeric() && letter != '-');
             let lacked = words.filter_map(|word| word.strip_prefix("--")).find(|one| !has(one));
-            assert_eq!(lacked, None, "{told}");
+            assert_eq!(lacked, None, "{reported}");
         }
     }
 
@@ -321,14 +325,14 @@ mod tests {
             "coding packets of opus-voice takes 400us at a time on this machine, more than half of a period of 500us of \
              alsa:hw:1, whose thread does it: expect xruns; use --period 48, a shorter --ptime or another --format"
         );
-        let told =
+        let reported =
             long_coding(&long, (&"jack:taut".parse().unwrap(), Direction::Playback), 8, &voice);
-        snapshot!(told);
+        snapshot!(reported);
         let never = LongCoding { enough: None, ..long };
-        let told = long_coding(&never, (&card, Direction::Playback), 1, &voice);
+        let reported = long_coding(&never, (&card, Direction::Playback), 1, &voice);
         assert!(
-            told.ends_with("; have the sender use a shorter --ptime or another --format"),
-            "{told}"
+            reported.ends_with("; have the sender use a shorter --ptime or another --format"),
+            "{reported}"
         );
     }
 }

@@ -64,19 +64,19 @@ mod tests {
     #[test]
     fn command_has_the_receiver_and_the_stream_and_nothing_waits_for_it() {
         let folder = tempfile::tempdir().unwrap();
-        let (gate, told) = (folder.path().join("gate"), folder.path().join("told"));
+        let (gate, reported) = (folder.path().join("gate"), folder.path().join("told"));
         let made = Command::new("mkfifo").arg(&gate).status().unwrap();
         assert!(made.success());
         // Ends once the test writes into the pipe, after the hook has returned.
         let command = format!(
             "read line <'{}'; echo \"$TAUT_RECEIVER $TAUT_STREAM\" >'{}'; echo done >'{}'",
             gate.display(),
-            told.display(),
+            reported.display(),
             gate.display()
         );
         hook(command)(&Host::from(IpAddr::from([10, 0, 0, 2])), "rtp://10.0.0.2:5004");
         std::fs::write(&gate, "go\n").unwrap();
         assert_eq!(std::fs::read_to_string(&gate).unwrap(), "done\n");
-        assert_eq!(std::fs::read_to_string(&told).unwrap(), "10.0.0.2 rtp://10.0.0.2:5004\n");
+        assert_eq!(std::fs::read_to_string(&reported).unwrap(), "10.0.0.2 rtp://10.0.0.2:5004\n");
     }
 }

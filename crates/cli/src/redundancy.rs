@@ -46,12 +46,12 @@ pub(crate) fn budget(
     }
     Err(Failure::usage(match (asked, kept) {
         (Some(budget), _) if budget < ptime => format!(
-            "--redundancy-budget {budget} holds no packet of {ptime}; use {ptime} or more, or a \
+            "--redundancy-budget {budget} is less than a packet of {ptime}\nhint: use {ptime} or more, or a \
              shorter --ptime"
         ),
         (_, kept) => format!(
-            "--latency {} leaves no time for --redundancy {amount}, which repairs by packets that \
-             come later; use --latency {} or more, or --ptime below {ptime}",
+            "--latency {} leaves no time for --redundancy {amount}, which repairs packets with later \
+             ones\nhint: use --latency {} or more, or --ptime below {ptime}",
             kept.unwrap_or_default(),
             repair_latency(least, ptime)
         ),
@@ -62,8 +62,8 @@ pub(crate) fn limits(flags: &Send) -> Result<Limits, Failure> {
     let asked = flags.redundancy.amount == Redundancy::Auto;
     if let Some(limit) = flags.redundancy_limit.filter(|_| !asked && !flags.running.control) {
         return Err(Failure::usage(format!(
-            "--redundancy-limit {limit} says how much redundancy receivers may ask for and nothing \
-             follows them; add --redundancy auto, or leave it out"
+            "--redundancy-limit {limit} has no effect without --redundancy auto\n\
+             hint: add --redundancy auto, or leave the option out"
         )));
     }
     let latency = flags.latency.and_then(LatencyRule::most);
@@ -77,16 +77,16 @@ fn check(flags: &Send) -> Result<(), Failure> {
         // With `--control`, redundancy may be requested later.
         Some(budget) if amount == Redundancy::Off && !flags.running.control => {
             return Err(Failure::usage(format!(
-                "--redundancy-budget {budget} says how long repairs may take and nothing is there to \
-                 repair with; add --redundancy auto, or leave it out"
+                "--redundancy-budget {budget} has no effect without --redundancy\n\
+                 hint: add --redundancy auto, or leave the option out"
             )));
         }
         _ => {}
     }
     if flags.no_header_extensions && amount != Redundancy::Off {
         return Err(Failure::usage(format!(
-            "--redundancy {amount} travels in a header extension and --no-header-extensions leaves those out; \
-             use one of them alone"
+            "--redundancy {amount} needs a header extension, and --no-header-extensions omits those\n\
+             hint: use only one of the two"
         )));
     }
     Ok(())
@@ -112,8 +112,8 @@ pub(crate) fn by_networks(paths: &[String], mut udp: UdpOptions) -> Result<UdpOp
     let [one, other] = paths else { return Ok(udp) };
     if let Some(interface) = &udp.interface {
         return Err(Failure::usage(format!(
-            "iface={interface} and --redundancy paths:{one},{other} both say which network to send \
-             by; leave iface out"
+            "iface={interface} and --redundancy paths:{one},{other} both select the network\n\
+             hint: leave iface out"
         )));
     }
     let mut also = udp.clone();
@@ -137,15 +137,15 @@ pub(crate) fn tell(flags: &Send, regulator: &Regulator, format: &StreamFormat) {
     };
     if most == 0 {
         flags.running.voice().tell(&format!(
-            "packets of {} bytes are too long to carry another, so each is sent again whole, {} \
-             later: twice as many packets; a shorter --ptime avoids it",
+            "packets of {} bytes are too long to carry a copy, so each is sent twice, the second time {} \
+             later; a shorter --ptime avoids this",
             format.payload_bytes(),
             format.ptime().times(bounds.window(format) as i64)
         ));
     } else if wanted > most {
         flags.running.voice().tell(&format!(
-            "a packet has room for {most} others before it is too long for the network, not the \
-             {wanted} of --redundancy {asked}; a shorter --ptime has more"
+            "a packet has room for {most} copies, not for the {wanted} of --redundancy {asked}; a shorter \
+             --ptime leaves more room"
         ));
     }
 }

@@ -28,8 +28,8 @@ impl StreamKey {
             match &all {
                 Some((first, other)) if *other != key => {
                     return Err(Failure::usage(format!(
-                        "{first} and {address} are sealed by different keys, and all --to get the same packets; give \
-                         --srtp-key-file, or run one taut for each"
+                        "{first} and {address} have different keys, but all --to get the same packets\n\
+                         hint: use --srtp-key-file, or run one taut for each"
                     )));
                 }
                 Some(_) => {}
@@ -78,7 +78,7 @@ fn key_of(
         return match resolved.form {
             WireForm::Rtp => Ok(Some(given.clone())),
             WireForm::Avtp(_) => Err(Failure::usage(format!(
-                "--srtp-key-file is for RTP, and {address} is AVTP; use rtp://, or leave it out"
+                "--srtp-key-file is for RTP, but {address} is AVTP\nhint: use rtp://, or leave the option out"
             ))),
         };
     }
@@ -87,7 +87,8 @@ fn key_of(
     };
     if described.crypto.is_empty() {
         return Err(Failure::usage(format!(
-            "{address} is sealed by SRTP and does not give the key; name its file by --srtp-key-file"
+            "{address} is encrypted with SRTP and does not contain the key\nhint: name the key's file with \
+             --srtp-key-file"
         )));
     }
     if let Some(path) = address.file() {

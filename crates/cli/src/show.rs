@@ -36,13 +36,13 @@ pub(crate) struct Show {
     device: Notes,
     /// Notes from the device so far.
     said: Vec<String>,
-    told: Vec<String>,
+    reported: Vec<String>,
     refused: Option<Option<String>>,
     packets_since: Option<Span>,
     /// Set for a receiver until the first packet.
     unheard: Option<Unheard>,
     /// Whether undecryptable packets were reported.
-    told_unopened: bool,
+    reported_unopened: bool,
     observers: Observers,
 }
 
@@ -66,11 +66,11 @@ impl Show {
             aside: false,
             device: Notes::default(),
             said: Vec::new(),
-            told: Vec::new(),
+            reported: Vec::new(),
             refused: None,
             packets_since: None,
             unheard: None,
-            told_unopened: false,
+            reported_unopened: false,
             observers: observers(name, flags.voice()),
         })
     }
@@ -100,9 +100,9 @@ impl Show {
     }
 
     /// Resets the display for another stream on another device.
-    pub(crate) fn begin_anew(&mut self, why: &str) {
+    pub(crate) fn restart(&mut self, why: &str) {
         self.tell(why);
-        self.line.begin_anew();
+        self.line.restart();
         self.details = Details::default();
         self.packets_since = None;
     }
@@ -128,7 +128,7 @@ impl Show {
         from: impl Iterator<Item = &'a Address>,
         datagrams: u64,
     ) {
-        if !std::mem::replace(&mut self.told_unopened, true) {
+        if !std::mem::replace(&mut self.reported_unopened, true) {
             let from: Vec<_> = from.map(ToString::to_string).collect();
             self.tell(&messages::auth_failed(&from.join(" "), datagrams));
         }
@@ -175,9 +175,9 @@ impl Show {
     }
 
     fn tell(&mut self, note: &str) {
-        if !self.told.iter().any(|told| told == note) {
+        if !self.reported.iter().any(|reported| reported == note) {
             self.line.suspend(|| self.voice.tell(note));
-            self.told.push(note.to_owned());
+            self.reported.push(note.to_owned());
         }
     }
 
@@ -213,8 +213,8 @@ impl Show {
         match self.kind {
             ReportKind::Text => {
                 // With `--quiet` it was not reported before.
-                let untold = self.refused.flatten().filter(|_| self.voice == Voice::Quiet);
-                report.notes.splice(0..0, untold);
+                let unreported = self.refused.flatten().filter(|_| self.voice == Voice::Quiet);
+                report.notes.splice(0..0, unreported);
                 print(&text::render(&report));
             }
             ReportKind::Json => print(&json()?),

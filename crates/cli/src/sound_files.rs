@@ -17,7 +17,7 @@ pub(crate) fn refuse_to_overwrite(spec: &DeviceSpec, overwrite: bool) -> Result<
         && std::io::stdout().is_terminal()
     {
         return Err(Failure::open(
-            "file:-: standard output is a terminal; pipe it into a program that takes a WAV, as in: \
+            "file:-: standard output is a terminal\nhint: pipe it into a program that plays a WAV: \
              taut recv --from … --output file:- | aplay",
         ));
     }
@@ -32,7 +32,7 @@ fn refuse_existing(path: &Path, overwrite: bool) -> Result<(), Failure> {
     if holds && !overwrite {
         let path = path.display();
         return Err(Failure::open(format!(
-            "{path} is there already; name another file or add --overwrite"
+            "{path} exists already\nhint: name another file or add --overwrite"
         )));
     }
     Ok(())
@@ -43,7 +43,7 @@ pub(crate) fn make_room(path: &Path, overwrite: bool) -> Result<(), Failure> {
     refuse_existing(path, overwrite)?;
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(Failure::open(format!("{}: {error}; name another file", path.display())))
+            Err(Failure::open(format!("{}: {error}\nhint: name another file", path.display())))
         }
         _ => Ok(()),
     }
@@ -65,7 +65,7 @@ pub(crate) fn refuse_to_destroy(played: &DeviceSpec, output: &DeviceSpec) -> Res
     let (Some(source), Some(take)) = (source, take) else { return Ok(()) };
     match which(source).is_some_and(|file| Some(file) == which(take)) {
         true => Err(Failure::usage(format!(
-            "{} is the file that is played, and recording to it would destroy it; name another file with --output",
+            "{} is the input file, and recording to it would destroy it\nhint: name another file with --output",
             take.display()
         ))),
         false => Ok(()),
@@ -92,7 +92,7 @@ pub(crate) fn refuse_to_loop(input: &DeviceSpec, looped: bool) -> Result<(), Fai
     };
     if looped && !is_file {
         return Err(Failure::usage(format!(
-            "--loop repeats a file, and --input is {input}; use --input file:PATH, or leave --loop out"
+            "--loop repeats a file, but --input is {input}\nhint: use --input file:PATH, or leave --loop out"
         )));
     }
     Ok(())
@@ -109,15 +109,15 @@ pub(crate) fn labels(
     }
     let DeviceSpec::Software(SoftwareSpec::File(path)) = spec else {
         return Err(Failure::usage(format!(
-            "--labels says what spoilt a recording, and --output {spec} makes none; use --output \
-             file:heard.wav, or leave it out"
+            "--labels describes a recording, but --output {spec} makes none\nhint: use --output \
+             file:heard.wav, or leave --labels out"
         )));
     };
     let path = path.with_extension("labels.txt");
     if path.metadata().is_ok_and(|found| found.len() > 0) && !overwrite {
         let path = path.display();
         return Err(Failure::open(format!(
-            "{path} is there already; record to another file or add --overwrite"
+            "{path} exists already\nhint: record to another file or add --overwrite"
         )));
     }
     Ok(Some(path))
@@ -138,7 +138,7 @@ pub(crate) fn take_back(
     if let Some(labels) = labels.filter(|_| taken) {
         let _ = std::fs::remove_file(labels);
     }
-    taken.then(|| format!("nothing was heard, so {} was not kept", path.display()))
+    taken.then(|| format!("nothing was received, so {} was not kept", path.display()))
 }
 
 fn recorded_to(spec: &DeviceSpec) -> Option<&Path> {
@@ -200,7 +200,10 @@ mod tests {
                 for input in [format!("file:{one}"), format!("virtual:?source={one}")] {
                     let sentence = refused(&input, &output).expect("a refusal");
                     snapshot!(sentence);
-                    assert!(sentence.ends_with("; name another file with --output"), "{sentence}");
+                    assert!(
+                        sentence.ends_with("\nhint: name another file with --output"),
+                        "{sentence}"
+                    );
                 }
             }
         }

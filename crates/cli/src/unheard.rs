@@ -102,12 +102,13 @@ fn is_any(media: SocketAddr) -> bool {
 
 /// Group that a socket joins, with its interface, and the only accepted hosts.
 fn limits(options: &UdpOptions) -> Option<String> {
-    let UdpOptions { join, bind, interface, also_heard_at, sources, .. } = options;
+    let UdpOptions { join, bind, interface, also_received_at, sources, .. } = options;
     let joined = join.map(|group| {
         // Without a name, the kernel uses the interface of its route to the group.
         let routed = || leaves_by(SocketAddr::new(group, bind.port()), options);
         let first = interface.clone().or_else(|| routed().map(interface_label));
-        let names: Vec<String> = first.into_iter().chain(also_heard_at.iter().cloned()).collect();
+        let names: Vec<String> =
+            first.into_iter().chain(also_received_at.iter().cloned()).collect();
         let on =
             if names.is_empty() { "an unknown interface".to_owned() } else { names.join(" and ") };
         (format!("{group} was joined on {on}"), "?iface= names another interface")
@@ -127,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    fn told(address: &str) -> String {
+    fn reported(address: &str) -> String {
         let address = Address::to_hear(address).unwrap();
         let resolved = address.resolve().unwrap();
         Unheard::at([(&address, &resolved)].into_iter(), LocalTime::ZERO).limits()
@@ -135,12 +136,12 @@ mod tests {
 
     #[test]
     fn group_interface_and_accepted_hosts_are_named() {
-        assert_eq!(told("rtp://127.0.0.1:5004"), "");
-        assert_eq!(told("avtp://lo/91:E0:F0:00:FE:01"), "");
-        snapshot!(told("rtp://127.0.0.1:5004?source=127.0.0.9"));
-        snapshot!(told("rtp://239.69.77.1:5004?iface=lo"));
-        snapshot!(told("rtp://239.69.77.1:5004?iface=lo,eth7&source=10.0.0.7,10.0.0.9"));
-        let routed = told("rtp://239.69.77.1:5004");
+        assert_eq!(reported("rtp://127.0.0.1:5004"), "");
+        assert_eq!(reported("avtp://lo/91:E0:F0:00:FE:01"), "");
+        snapshot!(reported("rtp://127.0.0.1:5004?source=127.0.0.9"));
+        snapshot!(reported("rtp://239.69.77.1:5004?iface=lo"));
+        snapshot!(reported("rtp://239.69.77.1:5004?iface=lo,eth7&source=10.0.0.7,10.0.0.9"));
+        let routed = reported("rtp://239.69.77.1:5004");
         assert!(routed.starts_with("239.69.77.1 was joined"), "{routed}");
     }
 }

@@ -30,7 +30,9 @@ pub(crate) struct WorkVoiceFlags {
     /// Print only errors and the address
     #[arg(long, short, conflicts_with = "verbose")]
     quiet: bool,
-    /// Print details: skipped libraries, and UDP port, longest run and CPU of each stream
+    /// Print details of libraries and streams
+    ///
+    /// Skipped libraries, and UDP port, longest run and processor time of each stream.
     #[arg(long, short, conflicts_with = "quiet")]
     verbose: bool,
 }

@@ -362,8 +362,8 @@ fn lost_speech_is_decoded_from_deep_redundancy() {
             assert!(!decoder.recover(payload, Frames::new(48_000), &mut out), "a second before");
             for ahead in [PACKET, 0] {
                 let is_had = decoder.recover(payload, Frames::from_len(ahead), &mut out);
-                let is_heard = out.iter().any(|sample| sample.abs() > 0.01);
-                recovered += usize::from(is_had && is_heard);
+                let is_received = out.iter().any(|sample| sample.abs() > 0.01);
+                recovered += usize::from(is_had && is_received);
             }
         }
     }
@@ -375,7 +375,7 @@ fn opus_goes_to_other_bits_within_its_sound_without_a_break() {
     const PACKET: usize = 240;
     let (stereo, sound) = (Channels::STEREO, music(48_000, 2));
     let usual = Opus::usual(OpusTuning::Music, stereo);
-    let heard_in = |bitrate_of: &dyn Fn(usize) -> u32| {
+    let received_in = |bitrate_of: &dyn Fn(usize) -> u32| {
         let mut encoder = OpusEncoder::new(usual, stereo).unwrap();
         let mut decoder = OpusDecoder::new(Rate::HZ_48000, stereo).unwrap();
         let mut heard = Vec::new();
@@ -393,8 +393,8 @@ fn opus_goes_to_other_bits_within_its_sound_without_a_break() {
         }
         heard
     };
-    let moved = heard_in(&|at| if at % 40 < 20 { 256_000 } else { 96_000 });
-    let steady = heard_in(&|_| 96_000);
+    let moved = received_in(&|at| if at % 40 < 20 { 256_000 } else { 96_000 });
+    let steady = received_in(&|_| 96_000);
     let delay = 2 * Codec::Opus(usual).delay().as_len();
     // Around each change, the error is at most 3 dB above that at the lower bit rate throughout.
     for change in (20..190).step_by(20) {

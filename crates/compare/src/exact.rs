@@ -103,7 +103,7 @@ impl Both<'_> {
         })
     }
 
-    pub(super) fn find_heard(&self, at: usize) -> Option<(i64, ChannelRouting)> {
+    pub(super) fn find_received(&self, at: usize) -> Option<(i64, ChannelRouting)> {
         let probe = at..at + PROBE;
         if probe.end > self.heard.frames() || !self.heard.tells(probe.clone()) {
             return None;

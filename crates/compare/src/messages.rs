@@ -76,12 +76,12 @@ impl Comparison {
 
     fn write_routings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (from, routing)) in self.routings.iter().take(TOLD).enumerate() {
-            let told = told(routing);
-            if told.is_empty() && index == 0 {
+            let reported = reported(routing);
+            if reported.is_empty() && index == 0 {
                 continue;
             }
-            let told = if told.is_empty() { "as sent" } else { &told };
-            write!(f, "; {told}")?;
+            let reported = if reported.is_empty() { "as sent" } else { &reported };
+            write!(f, "; {reported}")?;
             if self.routings.len() > 1 {
                 write!(f, " from {} on", self.at(*from))?;
             }
@@ -97,17 +97,18 @@ impl Comparison {
         let between = |volume: &GainRange| {
             format!("its volume changes: between {} and {} dB", db(volume.least), db(volume.most))
         };
-        let told: Vec<_> = self.volumes.iter().map(|volume| volume.as_ref().map(between)).collect();
-        let mut told = told.as_slice();
-        if let Some(Some(first)) = told.first()
-            && told.iter().all(|one| one.as_ref() == Some(first))
+        let reported: Vec<_> =
+            self.volumes.iter().map(|volume| volume.as_ref().map(between)).collect();
+        let mut reported = reported.as_slice();
+        if let Some(Some(first)) = reported.first()
+            && reported.iter().all(|one| one.as_ref() == Some(first))
         {
             write!(f, "; {first}")?;
-            told = &[];
+            reported = &[];
         }
-        for (channel, told) in told.iter().enumerate() {
-            if let Some(told) = told {
-                write!(f, "; of channel {}, {told}", channel + 1)?;
+        for (channel, reported) in reported.iter().enumerate() {
+            if let Some(reported) = reported {
+                write!(f, "; of channel {}, {reported}", channel + 1)?;
             }
         }
         Ok(())
@@ -137,9 +138,9 @@ impl Comparison {
                 .filter(|(_, part)| **part != 0.0)
                 .map(|(source, part)| format!("{} of channel {}", signed(*part, 4), source + 1))
                 .collect();
-            let told =
+            let reported =
                 if parts.is_empty() { "nothing of it".to_owned() } else { parts.join(" and ") };
-            write!(f, "; channel {} holds {told}", channel + 1)?;
+            write!(f, "; channel {} holds {reported}", channel + 1)?;
         }
         Ok(())
     }
@@ -285,7 +286,7 @@ fn instead(by: Instead) -> &'static str {
 }
 
 /// Text for a routing; empty if it changes nothing.
-fn told(routing: &ChannelRouting) -> String {
+fn reported(routing: &ChannelRouting) -> String {
     let gains = &routing.gains;
     let alike = gains.iter().all(|gain| (gain / gains[0] - 1.0).abs() < 0.003);
     let mut all = Vec::new();
@@ -313,6 +314,6 @@ fn told(routing: &ChannelRouting) -> String {
                 .map(|(channel, loud)| format!("channel {} {loud}", channel + 1)),
         );
     }
-    all.retain(|told| !told.is_empty());
+    all.retain(|reported| !reported.is_empty());
     all.join(", ")
 }

@@ -20,7 +20,7 @@ pub struct ComparisonReport {
     /// Sent frames, without digital silence at both ends.
     pub sent_frames: usize,
     /// Of these, the frames recorded in any form, and those recorded bit for bit.
-    pub heard_frames: usize,
+    pub received_frames: usize,
     pub identical_frames: usize,
     /// Start of the sent sound in the recording; negative if the recording starts later. If
     /// ambiguous, the candidate closest to 0.
@@ -118,7 +118,7 @@ impl Comparison {
             },
             rate: self.rate.hertz(),
             sent_frames: self.sounding.len(),
-            heard_frames: self.there,
+            received_frames: self.there,
             identical_frames: self.identical,
             begins_at_frame,
             ambiguous_modulo_frames,

@@ -49,7 +49,7 @@ impl Coarse {
 
     /// Likely sent positions of the recorded frames from `from` on, using the loudest channel.
     /// Earlier frames may belong to another piece.
-    pub(super) fn find_heard(&self, from: usize, among: Option<Range<usize>>) -> Vec<Likely> {
+    pub(super) fn find_received(&self, from: usize, among: Option<Range<usize>>) -> Vec<Likely> {
         let first = from.div_ceil(TOGETHER);
         // Fewer frames remain at the end.
         let length = LENGTH.min(self.heard.first().map_or(0, Vec::len).saturating_sub(first));

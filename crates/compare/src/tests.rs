@@ -88,9 +88,9 @@ fn verdict(sent: &Sound, heard: &Sound) -> Comparison {
     judge(sent, &joined([&silence(300), heard, &silence(50)]), &mut |_| {})
 }
 
-fn is_told(verdict: &Comparison, words: &[&str]) {
-    let told = verdict.to_string();
-    assert!(words.iter().all(|words| told.contains(words)), "{told}\n{verdict:?}");
+fn is_reported(verdict: &Comparison, words: &[&str]) {
+    let reported = verdict.to_string();
+    assert!(words.iter().all(|words| reported.contains(words)), "{reported}\n{verdict:?}");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn one_frame_that_differs_is_seen_and_placed() {
         let verdict = verdict(&noise(1000), &heard);
         assert_eq!(verdict.identical, 999);
         assert!(!verdict.is_whole() && !verdict.is_all_there());
-        is_told(&verdict, &["999 of 1000 frames identical", words]);
+        is_reported(&verdict, &["999 of 1000 frames identical", words]);
     }
 }
 
@@ -151,7 +151,7 @@ fn a_recording_that_ends_early_is_not_whole_and_says_where() {
     let verdict = verdict(&noise(1000), &noise(1000).part(0..995));
     assert!(!verdict.is_whole() && verdict.is_whole_so_far() && verdict.changes.is_empty());
     assert_eq!((verdict.missed_first, verdict.missed_last), (0, 5));
-    is_told(&verdict, &["; frames 995 to 999 (0.021 s on) are missing at the end"]);
+    is_reported(&verdict, &["; frames 995 to 999 (0.021 s on) are missing at the end"]);
     assert!(verdict.why("a.wav", "b.wav").starts_with("b.wav ends earlier than a.wav"));
 }
 
@@ -162,7 +162,7 @@ fn a_recording_that_begins_late_is_found_and_says_from_where() {
     assert_eq!((verdict.missed_first, verdict.missed_last), (150, 0));
     assert!(!verdict.is_whole_so_far());
     let missing = "; frames 0 to 149 (0.000 s on) are missing at the beginning";
-    is_told(&verdict, &["from frame 150 of what was sent on (0.003 s)", missing]);
+    is_reported(&verdict, &["from frame 150 of what was sent on (0.003 s)", missing]);
     assert!(verdict.why("a.wav", "b.wav").starts_with("b.wav begins later than a.wav"));
 }
 
@@ -202,7 +202,7 @@ fn a_latency_that_grows_repeats_and_one_that_shrinks_drops() {
         assert_eq!(verdict.sounding.len() - verdict.identical, missing, "{verdict}");
         let frames = by.unsigned_abs() as usize;
         let (at, moved) = (30_000, frames as f64);
-        let told = match by {
+        let reported = match by {
             1.. => Difference::Repeated {
                 at,
                 from: at - frames + 96,
@@ -211,11 +211,11 @@ fn a_latency_that_grows_repeats_and_one_that_shrinks_drops() {
             },
             _ => Difference::Dropped { at, frames: frames + 96, earlier: moved },
         };
-        assert_eq!(verdict.changes, [told], "{verdict}");
+        assert_eq!(verdict.changes, [reported], "{verdict}");
     }
     let repeated =
         "; 1344 repeated at 0.625 s, those from 0.597 s on: 30.00 ms later from there on";
-    is_told(&verdict(&sent, &spliced(&sent, 30_000, 1440)), &[repeated]);
+    is_reported(&verdict(&sent, &spliced(&sent, 30_000, 1440)), &[repeated]);
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn frames_that_were_dropped_or_heard_twice_are_counted_and_placed() {
     let dropped = verdict(&sent, &dropped);
     let change = Difference::Dropped { at: 20_000, frames: 480, earlier: 480.0 };
     assert_eq!((&dropped.changes[..], dropped.identical), (&[change][..], 59_520), "{dropped}");
-    is_told(&dropped, &["; 480 dropped at 0.417 s: 10.00 ms earlier from there on"]);
+    is_reported(&dropped, &["; 480 dropped at 0.417 s: 10.00 ms earlier from there on"]);
     let repeated = joined([&sent.part(0..20_000), &sent.part(19_040..60_000)]);
     let repeated = verdict(&sent, &repeated);
     let change = Difference::Repeated { at: 20_000, from: 19_040, frames: 960, later: 960.0 };
@@ -294,7 +294,7 @@ fn what_two_clocks_resample_is_all_there() {
         let verdict = verdict(&sent, &sent.resampled_by(quality, ppm));
         assert!(verdict.is_all_there() && !verdict.is_whole(), "{verdict}\n{verdict:?}");
         let way = if ppm < 0.0 { "slower" } else { "faster" };
-        is_told(
+        is_reported(
             &verdict,
             &["all there: 96000 frames", &format!("resampled, 100.0 ppm {way}, from")],
         );
@@ -307,7 +307,7 @@ fn sound_that_is_resampled_from_some_frame_on_says_from_when_and_by_how_much() {
     let heard = joined([&sent.part(0..96_000), &sent.part(96_000..480_000).resampled(1.3)]);
     let verdict = verdict(&sent, &heard);
     assert!(verdict.is_all_there() && !verdict.is_whole(), "{verdict}\n{verdict:?}");
-    is_told(
+    is_reported(
         &verdict,
         &["all there: 480000 frames", "; resampled, 1.3 ppm faster, from 2.000 s on"],
     );
@@ -321,7 +321,7 @@ fn sound_that_is_resampled_for_a_while_says_until_when() {
     let verdict =
         verdict(&sent, &joined([&first, &sent.part(48_000..144_000).resampled(50.0), &last]));
     assert!(verdict.is_all_there() && !verdict.is_whole(), "{verdict}\n{verdict:?}");
-    is_told(&verdict, &["; resampled, 50.0 ppm faster, from 1.000 s to 3.000 s"]);
+    is_reported(&verdict, &["; resampled, 50.0 ppm faster, from 1.000 s to 3.000 s"]);
     assert!(verdict.identical.abs_diff(96_000) < 8, "{verdict}");
 }
 
@@ -350,7 +350,10 @@ fn a_sound_of_another_gain_is_found_with_the_gain() {
         [(0.5, "; 6.0 dB quieter"), (1.5, "; 3.5 dB louder"), (-1.0, "; turned over")]
     {
         let verdict = verdict(&sent, &sent.clone().with(|sample| sample * gain));
-        is_told(&verdict, &["the same sound: 60000 of 60000 frames", "from frame 300 on", said]);
+        is_reported(
+            &verdict,
+            &["the same sound: 60000 of 60000 frames", "from frame 300 on", said],
+        );
         assert!(!verdict.is_all_there() && !verdict.is_whole(), "{verdict}");
     }
 }
@@ -362,11 +365,11 @@ fn channels_that_are_swapped_or_dead_are_named() {
     swapped.channels.swap(0, 1);
     let swapped = verdict(&sent, &swapped);
     assert_eq!(swapped.identical, 60_000);
-    is_told(&swapped, &["; channel 1 holds channel 2, channel 2 holds channel 1"]);
+    is_reported(&swapped, &["; channel 1 holds channel 2, channel 2 holds channel 1"]);
     let mut dead = sent.clone();
     dead.channels[1].fill(0.0);
     let dead = verdict(&sent, &dead);
-    is_told(&dead, &["; channel 2 holds nothing of it"]);
+    is_reported(&dead, &["; channel 2 holds nothing of it"]);
     assert!([swapped, dead].iter().all(|verdict| !verdict.is_whole() && !verdict.is_all_there()));
 }
 
@@ -376,7 +379,7 @@ fn a_sound_in_fewer_bits_is_found_with_the_bits() {
     let coarse = sent.clone().with(|sample| (sample * 32_768.0).round() / 32_768.0);
     let verdict = verdict(&sent, &coarse);
     assert!(!verdict.is_whole() && !verdict.is_all_there());
-    is_told(&verdict, &["; in samples of 16 bits instead of 24; the rest that differs is"]);
+    is_reported(&verdict, &["; in samples of 16 bits instead of 24; the rest that differs is"]);
 }
 
 #[test]
@@ -398,13 +401,13 @@ fn what_is_not_bit_for_bit_is_laid_at_fewer_bits_only_where_there_are_fewer() {
     );
     let other = sent.clone().with(|sample| sixteen(sample) + 1.0 / 8_388_608.0);
     assert_eq!(sent.bits(), other.bits());
-    let told = why(other);
+    let reported = why(other);
     let differs =
-        told.strip_prefix("heard.wav holds sent.wav, but not bit for bit: what differs is ");
+        reported.strip_prefix("heard.wav holds sent.wav, but not bit for bit: what differs is ");
     let decibels = differs.and_then(|differs| differs.split_once(" dB below it; "));
-    let (decibels, mend) = decibels.unwrap_or_else(|| panic!("{told}"));
-    assert!((80.0..100.0).contains(&decibels.parse::<f64>().unwrap()), "{told}");
-    snapshot!(mend);
+    let (decibels, hint) = decibels.unwrap_or_else(|| panic!("{reported}"));
+    assert!((80.0..100.0).contains(&decibels.parse::<f64>().unwrap()), "{reported}");
+    snapshot!(hint);
 }
 
 #[test]
@@ -467,8 +470,8 @@ fn what_is_resampled_next_to_its_place_for_a_moment_is_not_missing() {
             resampler.pull(&mut heard[90_000..90_000 + frames], Step::from_ppm(0.0));
         }
         let verdict = verdict(&sent, &heard);
-        let told = if there { "nearly the same" } else { "missing" };
-        is_told(&verdict, &[&format!("; {frames} {told}")]);
+        let reported = if there { "nearly the same" } else { "missing" };
+        is_reported(&verdict, &[&format!("; {frames} {reported}")]);
         assert!(!verdict.is_whole() && (verdict.there == 192_000) == there, "{verdict:?}");
     }
 }

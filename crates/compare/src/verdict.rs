@@ -65,7 +65,7 @@ const SMALL: f64 = 1e-5;
 
 impl Comparison {
     pub(super) fn of(Both { sent, heard }: Both<'_>, pieces: Vec<Piece>) -> Self {
-        let pieces = told_apart(joined(pieces));
+        let pieces = reported_apart(joined(pieces));
         let sounding = sent.sounding();
         let (there, ends) = covered(&sounding, pieces.iter());
         let (missed_first, missed_last) = (ends.start - sounding.start, sounding.end - ends.end);
@@ -218,7 +218,7 @@ fn is_whole_so_far(pieces: &[Piece], sounding: &Range<usize>) -> bool {
 
 /// Marks pieces on whole frames as not resampled, and then those that continue a resampled piece as
 /// resampled, even if too short or quiet to measure.
-fn told_apart(mut pieces: Vec<Piece>) -> Vec<Piece> {
+fn reported_apart(mut pieces: Vec<Piece>) -> Vec<Piece> {
     for piece in pieces.iter_mut().filter(|piece| is_on_frames(piece)) {
         if let Kind::Alike { resampled, .. } = &mut piece.kind {
             *resampled = false;
@@ -294,7 +294,7 @@ fn routings(pieces: &[Piece]) -> Vec<(usize, ChannelRouting)> {
         if !alone && piece.heard.len() < TELLS && !changed(index) {
             continue;
         }
-        let routing = as_told(piece);
+        let routing = as_reported(piece);
         let as_before = |(_, last): &(usize, ChannelRouting)| {
             let gains = last.gains.iter().zip(&routing.gains);
             last.sources == routing.sources
@@ -308,7 +308,7 @@ fn routings(pieces: &[Piece]) -> Vec<(usize, ChannelRouting)> {
 }
 
 /// Routing of a piece for the report. A changing volume is reported separately.
-fn as_told(piece: &Piece) -> ChannelRouting {
+fn as_reported(piece: &Piece) -> ChannelRouting {
     let mut routing = (*piece.routing).clone();
     for (gain, volume) in routing.gains.iter_mut().zip(&piece.volumes) {
         if volume.is_some_and(GainRange::changes) {

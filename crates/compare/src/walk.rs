@@ -256,7 +256,7 @@ impl<'a> PieceWalk<'a> {
             usize::try_from(place).unwrap_or(0).min(self.sounding.end)
         };
         let among = edge(-self.reach)..edge(self.reach);
-        let likely = self.coarse.find_heard(at, Some(among));
+        let likely = self.coarse.find_received(at, Some(among));
         likely.iter().find_map(|likely| self.acquire(likely, line.step, within, None))
     }
 
@@ -271,10 +271,10 @@ impl<'a> PieceWalk<'a> {
         if at < rest.wide || self.searches == 0 {
             return None;
         }
-        let exact = self.both.find_heard(at);
+        let exact = self.both.find_received(at);
         let exact = exact.map(|(offset, routing)| Seed::exact(at, offset, routing.into()));
         let found = exact.or_else(|| {
-            let likely = self.coarse.find_heard(at, None);
+            let likely = self.coarse.find_received(at, None);
             likely.iter().find_map(|likely| self.acquire(likely, line.step, within, None))
         });
         if found.is_none() {

@@ -19,8 +19,8 @@ pub(crate) fn clocksource(machine: &Machine) -> Option<Finding> {
     const FOLDER: &str = "sys/devices/system/clocksource/clocksource0";
     let current = machine.read(&format!("{FOLDER}/current_clocksource"))?;
     if current == "jiffies" || current == "refined-jiffies" {
-        let what = format!("time is counted in ticks of the kernel ({current})");
-        let why = "no instant is known to better than milliseconds; boot without clocksource=";
+        let what = format!("the clock source counts ticks of the kernel ({current})");
+        let why = "times are precise only to milliseconds; boot without clocksource=";
         return Some(Finding::new(Failure, what, why));
     }
     let what = format!("time is read from {current}");
@@ -33,18 +33,17 @@ pub(crate) fn clocksource(machine: &Machine) -> Option<Finding> {
         Finding::new(Warning, what, why)
             .fix(format!("echo tsc | sudo tee /{FOLDER}/current_clocksource"))
     } else {
-        let why = format!("{why}; the kernel distrusts the processor's own counter, and says why");
+        let why = format!("{why}; the kernel rejected the processor's own counter, and logged why");
         Finding::new(Warning, what, why).details("sudo dmesg | grep -i tsc")
     })
 }
 
 pub(crate) fn timers(resolution: Span) -> Finding {
     if resolution <= Span::from_micros(1) {
-        return Finding::passed(format!("timers are fine to {resolution}"));
+        return Finding::passed(format!("timers have a resolution of {resolution}"));
     }
-    let what = format!("timers end only every {resolution}");
-    let why = "periods and packets shorter than that come in heaps; boot without highres=off and \
-               nohz=off";
+    let what = format!("timers expire only every {resolution}");
+    let why = "shorter periods and packets come in bursts; boot without highres=off and nohz=off";
     Finding::new(Failure, what, why).details("grep -o 'highres=[^ ]*' /proc/cmdline")
 }
 
@@ -58,7 +57,7 @@ pub(crate) fn slack(slack: Span) -> Finding {
         return Finding::passed(format!("taut's threads have a timer slack of {slack}"));
     }
     let what = format!("timers of threads without priority may be {slack} late");
-    let why = "the system puts off what taut asked to have at once (PR_SET_TIMERSLACK)";
+    let why = "the system ignores that taut requested exact timers (PR_SET_TIMERSLACK)";
     Finding::new(Warning, what, why)
 }
 
@@ -70,23 +69,25 @@ pub(crate) fn kept(
     if let Some(clock) = clock {
         let by = match clock.source {
             ClockSource::Ptp => "a hardware clock that follows PTP",
-            _ => "NTP or the like",
+            _ => "NTP or similar",
         };
         let most = rounded(clock.uncertainty);
         let said = kernel.map_or(String::new(), |kernel| {
-            format!("; the kernel calls it synchronised, {} off at most", rounded(kernel.most))
+            format!("; the kernel reports it synchronised, at most {} off", rounded(kernel.most))
         });
-        return Finding::passed(format!("the system clock is kept by {by}, to {most}{said}"));
+        return Finding::passed(format!(
+            "the system clock is synchronised by {by}, to {most}{said}"
+        ));
     }
     let what = match kernel {
         Some(kernel) => format!(
-            "nothing keeps the system clock: the kernel calls it not synchronised, up to {} off",
+            "the system clock is not synchronised: up to {} off, as reported by the kernel",
             rounded(kernel.most)
         ),
-        None => "the kernel does not say how its clock is kept".to_owned(),
+        None => "the kernel does not report whether its clock is synchronised".to_owned(),
     };
-    let why = "clocks are mapped by RTCP alone, and where one way of a network takes longer than the \
-               other the latency is off by half of that";
+    let why = "clocks are mapped with RTCP alone; if one way of a network takes longer than the \
+               other, the latency is off by half of the difference";
     let (more, fix) = match hardware.first() {
         None => (String::new(), "sudo apt install chrony"),
         Some(clock) => (
@@ -102,11 +103,12 @@ pub(crate) fn tai(kernel: KernelClock) -> Finding {
     if ahead > Span::ZERO {
         return Finding::passed(format!("the kernel's TAI is {ahead} ahead of UTC"));
     }
-    let what = "the kernel's TAI is UTC, as nobody told it how many seconds lie between (offset 0, not set)";
-    let why = "AVTP's presentation times are off those of hosts that know TAI by as much (37 s since 2017), so that \
-               nothing of theirs is heard here in time, nor of ours there, and packets say that theirs are not to be \
-               relied upon (tu); ptp4l or phc2sys tells it where they set this clock, and else chrony does by \
-               leapsectz (on Debian 13 with tzdata-legacy installed)";
+    let what = "the kernel's TAI equals UTC: its offset is not set (0)";
+    let why = "AVTP's presentation times differ by that offset (37 s since 2017) from those of \
+               hosts that know TAI, so no packet is in time in either direction, and packets mark \
+               their times as uncertain (tu); ptp4l or phc2sys sets the offset if it sets this \
+               clock, otherwise chrony does with leapsectz (on Debian 13 with tzdata-legacy \
+               installed)";
     let fix = "echo 'leapsectz right/UTC' | sudo tee /etc/chrony/conf.d/tai.conf \
                 && sudo systemctl restart chrony";
     Finding::new(Warning, what, why).fix(fix)
@@ -129,23 +131,24 @@ pub(crate) fn ask_ptp4l() -> Option<Option<(PtpState, Domain)>> {
 pub(crate) fn ptp(answered: Option<(PtpState, Domain)>) -> Finding {
     const LOOK: &str = "sudo pmc -u -b 0 'GET TIME_STATUS_NP' 'GET PORT_DATA_SET'";
     let Some((state, Domain { number: domain, .. })) = answered else {
-        let why = "whether it follows a grandmaster is not known; it may run in another network namespace, or what it \
-                   was told of its domain cannot be read and is none of the usual ones (0 and 127)";
+        let why = "whether it follows a grandmaster is unknown; it may run in another network \
+                   namespace, or its domain cannot be read and is not a usual one (0 and 127)";
         return Finding::new(Unknown, "ptp4l runs and does not answer", why).details(LOOK);
     };
     let PtpState { port, grandmaster, offset, path_delay, .. } = state;
     if state.is_locked() {
         let what = format!(
-            "ptp4l follows {grandmaster} in domain {domain}: {offset} off it by its own word, {path_delay} away"
+            "ptp4l follows {grandmaster} in domain {domain}: offset {offset} as reported, path \
+             delay {path_delay}"
         );
         return Finding::passed(what);
     }
     if port == PortState::Master {
-        let what = "ptp4l is the grandmaster: others follow this host, and it follows nobody";
+        let what = "ptp4l is the grandmaster: other hosts follow this one";
         return Finding::passed(what);
     }
     let what = format!("ptp4l runs and follows no grandmaster ({})", port.name());
-    let why = "what is presented by TAI drifts by up to 15 us in a second from that of other hosts";
+    let why = "presentation by TAI drifts by up to 15 us per second from that of other hosts";
     Finding::new(Warning, what, why).details(LOOK)
 }
 
@@ -208,8 +211,8 @@ mod tests {
         let ptp = |state| ptp(Some((state, Domain { number: 44, transport: 0 })));
         let found = ptp(state);
         assert_eq!(found.verdict, Passed);
-        let told = "ptp4l follows 001b21.fffe.010203 in domain 44: ";
-        assert!(found.message.starts_with(told), "{found:?}");
+        let reported = "ptp4l follows 001b21.fffe.010203 in domain 44: ";
+        assert!(found.message.starts_with(reported), "{found:?}");
         let listens = PtpState { port: PortState::Listening, present: false, ..state };
         let found = ptp(listens);
         assert!(found.verdict == Warning && found.message.ends_with("(LISTENING)"), "{found:?}");

@@ -58,17 +58,16 @@ pub fn keeps_out(awaited: &[Awaited]) -> Option<String> {
         found.iter().find_map(|found| Some((&found.message, found.fix.as_ref()?)))
     {
         return Some(format!(
-            "the firewall here keeps it out, as {what}; let it in by {fix} (`taut doctor` looks \
-             for more)"
+            "the local firewall drops it: {what}; accept it with {fix} (`taut doctor` checks more)"
         ));
     }
     match rules {
-        Rules::Hidden => Some("a firewall may drop it: `sudo taut doctor` looks".into()),
+        Rules::Hidden => Some("a firewall may drop it: check with `sudo taut doctor`".into()),
         // There is no evidence of a firewall.
         Rules::NoProgram => None,
         _ => {
             let is_doubted = found.iter().any(|found| found.verdict == Unknown);
-            is_doubted.then(|| "a firewall may drop it: `taut doctor` looks".into())
+            is_doubted.then(|| "a firewall may drop it: check with `taut doctor`".into())
         }
     }
 }
@@ -94,14 +93,14 @@ pub(crate) fn read(machine: &Machine) -> Rules {
 pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
     let Awaited { ports: [rtp, rtcp], protocol: [protocol, _], .. } = awaited;
     let unknown = |what: &str, look: &str| {
-        let why = "one that drops UDP lets nothing be heard";
+        let why = "if it drops UDP, nothing is received";
         Finding::new(Unknown, what, why).details(look)
     };
     match rules {
         Rules::NoFirewall => Finding::passed("this kernel has no firewall"),
-        Rules::Hidden => unknown("only root sees the firewall", "sudo nft list ruleset"),
+        Rules::Hidden => unknown("only root can read the firewall", "sudo nft list ruleset"),
         Rules::NoProgram => {
-            unknown("neither nft nor iptables-save answers here", "sudo apt install nftables")
+            unknown("neither nft nor iptables-save works here", "sudo apt install nftables")
         }
         Rules::Nft(text) => {
             let fix = |chain: &str| {
@@ -157,15 +156,15 @@ fn judge_chains(
         }
         if let Some(name) = doubted {
             let what = format!(
-                "whether {name} lets {named} in depends on more than is read here, \
-                 such as who sends, or the interface"
+                "whether {name} accepts {named} depends on conditions that are not evaluated \
+                 here, such as the sender or the interface"
             );
-            return Finding::new(Unknown, what, "what it drops is not heard").details(look);
+            return Finding::new(Unknown, what, "dropped packets are not received").details(look);
         }
     }
     match begins().next() {
-        None => Finding::passed("no firewall drops what comes in"),
-        Some(_) => Finding::passed(format!("the firewall lets {named} in")),
+        None => Finding::passed("no firewall drops incoming packets"),
+        Some(_) => Finding::passed(format!("the firewall accepts {named}")),
     }
 }
 
@@ -183,10 +182,10 @@ fn refusal(chain: &str, awaited: Awaited, refused: [bool; 2], v6: bool) -> Findi
     let (verdict, of) = if v6 { (Warning, " of IPv6") } else { (Failure, "") };
     let why = match (v6, awaited.ports == [CALL_PORT; 2]) {
         (false, true) => "`taut serve` receives no calls there (--listen names another port)",
-        (true, true) => "`taut serve` receives no calls by IPv6",
-        (true, false) => "a stream by IPv6 is not heard, or its sender hears no reports",
+        (true, true) => "`taut serve` receives no calls over IPv6",
+        (true, false) => "a stream over IPv6 is not received, or its sender gets no reports",
         (false, false) => {
-            "a receiver hears nothing, and a sender no reports (those ports, or your own)"
+            "a receiver gets no stream, and a sender no reports (with those ports, or your own)"
         }
     };
     Finding::new(verdict, format!("{chain} drops {}{of}", named(awaited, refused)), why)

@@ -79,8 +79,7 @@ pub(crate) fn balance(machine: &Machine, processes: &[Process]) -> Finding {
     if machine.cores().len() < 2 || !processes.iter().any(|process| process.name == "irqbalance") {
         return Finding::passed("nothing moves interrupts between cores");
     }
-    let why =
-        "it moves interrupts of sound and network while they play: each move costs a late one";
+    let why = "it moves interrupts of sound and network during playback: each move delays one";
     Finding::new(Warning, "irqbalance moves interrupts between cores", why)
         .fix("sudo systemctl disable --now irqbalance")
 }
@@ -90,8 +89,8 @@ pub(crate) fn lines(interrupts: &[Interrupt]) -> Vec<Finding> {
     let mut found: Vec<_> = shared.map(|Interrupt { number, of, sharers, .. }| {
         let others: Vec<_> = sharers.iter().filter(|name| *name != of).map(String::as_str).collect();
         let what = format!("{of} shares interrupt {number} with {}", others.join(" and "));
-        let why = "each of its interrupts waits for their drivers; another slot, or another socket of \
-                   USB, may have a line of its own";
+        let why = "each of its interrupts waits for their drivers; another slot or USB port may \
+                   have its own line";
         Finding::new(Warning, what, why).details("cat /proc/interrupts")
     }).collect();
     if found.is_empty() && !interrupts.is_empty() {
@@ -158,7 +157,7 @@ fn at_isolated(own: &[&Interrupt], online: &[u32], isolated: &[u32]) -> Option<F
     let kept: Vec<_> = own.iter().filter(is_kept).copied().collect();
     let first = kept.first()?;
     let what = format!("{} interrupts core {}, which is isolated", first.of, first.cores);
-    let why = "what was put there to be alone waits for every packet";
+    let why = "programs isolated there wait for every packet";
     Some(Finding::new(Warning, what, why).fix(moved(&kept, &[], online, isolated)?))
 }
 
@@ -175,7 +174,7 @@ fn at_core_of_sound(
     let card = sound.iter().find(|interrupt| listed(&interrupt.cores) == at)?;
     let what =
         format!("all interrupts of {} and {} arrive at core {core}", own.first()?.of, card.of);
-    let why = "a burst of packets holds up the interrupt of the card";
+    let why = "a burst of packets delays the interrupt of the card";
     Some(Finding::new(Warning, what, why).fix(moved(own, &at, online, isolated)?))
 }
 
@@ -209,7 +208,7 @@ pub(crate) fn threads(interrupts: &[Interrupt], processes: &[Process]) -> Option
     };
     let (name, priority) = (&thread.name, thread.priority);
     let what = format!("{name} of {of}{others} runs at priority {priority}, below fifo:{OURS}");
-    let why = "the device's thread holds up the interrupt that brings what it waits for";
+    let why = "the device's thread blocks the interrupt that it waits for";
     let ids: Vec<_> = low.iter().map(|(_, thread)| thread.id.to_string()).collect();
     let fix = format!("for id in {}; do sudo chrt -f -p 80 $id; done", ids.join(" "));
     Some(Finding::new(Warning, what, why).fix(fix))

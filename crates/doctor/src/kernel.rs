@@ -100,24 +100,28 @@ pub(crate) fn preemption(machine: &Machine, latency: Span) -> Finding {
             return Finding::passed(format!("{release} preempts (full)"));
         }
         Preemption::Full => {
-            let what = format!("{release} preempts nearly everywhere, and is not PREEMPT_RT");
-            let why = format!("below {NEEDS_RT} its longest sections count; with the next boot");
+            let what = format!("{release} is preemptible nearly everywhere, but not PREEMPT_RT");
+            let why = format!(
+                "below {NEEDS_RT} its longest non-preemptible sections matter; \
+                               takes effect at the next boot"
+            );
             return Finding::new(Warning, what, why).fix(rt);
         }
         Preemption::Unknown => {
-            let what = format!("what {release} preempts is not to be seen");
-            let why = "where the kernel finishes its own work first, a thread wakes late";
+            let what = format!("the preemption mode of {release} is unknown");
+            let why = "without preemption the kernel finishes its own work first, and threads \
+                       wake late";
             let look = format!("{mount}sudo cat /sys/kernel/debug/sched/preempt");
             return Finding::new(Unknown, what, why).details(look);
         }
-        Preemption::Voluntary => format!("{release} preempts where it says so (voluntary)"),
-        Preemption::Never => format!("{release} finishes its own work first (none)"),
+        Preemption::Voluntary => format!("{release} preempts only at some points (voluntary)"),
+        Preemption::Never => format!("{release} does not preempt its own work (none)"),
     };
-    let why = "a system call of another program may hold the device's thread up for milliseconds";
+    let why = "a system call of another program may block the device's thread for milliseconds";
     if !is_dynamic {
         return Finding::new(Warning, what, why).fix(rt);
     }
-    let why = format!("{why}; for good: preempt=full on the kernel's command line");
+    let why = format!("{why}; permanently: preempt=full on the kernel's command line");
     let fix = format!("{mount}echo full | sudo tee /sys/kernel/debug/sched/preempt");
     Finding::new(Warning, what, why).fix(fix)
 }

@@ -154,14 +154,14 @@ impl Report {
                 Verdict::Failure => "FAILURE ",
             };
             let why = why.as_ref().map_or(String::new(), |why| format!("; {why}"));
-            let told = format!("{check}: {what}{why}");
+            let reported = format!("{check}: {what}{why}");
             let command = finding.command().map(|(name, command)| format!("{name}: {command}"));
             match (wrap, command) {
-                (None, None) => text += &format!("{mark}{told}\n"),
-                (None, Some(command)) => text += &format!("{mark}{told}; {command}\n"),
-                (Some(wrap), None) => text += &wrap(mark, &told),
+                (None, None) => text += &format!("{mark}{reported}\n"),
+                (None, Some(command)) => text += &format!("{mark}{reported}; {command}\n"),
+                (Some(wrap), None) => text += &wrap(mark, &reported),
                 (Some(wrap), Some(command)) => {
-                    text += &format!("{}        {command}\n", wrap(mark, &told));
+                    text += &format!("{}        {command}\n", wrap(mark, &reported));
                 }
             }
         }

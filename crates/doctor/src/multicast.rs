@@ -13,11 +13,11 @@ pub(crate) fn route(machine: &Machine, names: &[&str]) -> Finding {
         (group & mask == destination).then(|| fields[0].to_owned())
     });
     if let Some(by) = by {
-        return Finding::passed(format!("groups are reached by {by} where no iface is named"));
+        return Finding::passed(format!("multicast uses {by} unless iface is set"));
     }
     let name = names.first().copied().unwrap_or("eth0");
-    let what = "there is no route to multicast groups";
-    let why = "groups are reached and joined with ?iface= alone";
+    let what = "no route to multicast groups";
+    let why = "multicast works only with ?iface=";
     Finding::new(Warning, what, why).fix(format!("sudo ip route add 224.0.0.0/4 dev {name}"))
 }
 
@@ -35,19 +35,19 @@ pub(crate) fn igmp(machine: &Machine, name: &str) -> Option<Finding> {
     });
     let forced = forced[0].max(forced[1]);
     if spoken == "V3" && matches!(forced, 0 | 3) {
-        return Some(Finding::passed(format!("{name} joins groups by IGMPv3")));
+        return Some(Finding::passed(format!("{name} joins groups with IGMPv3")));
     }
     let version = spoken.trim_start_matches('V');
     let why =
-        "the network is not told of source=, and switches may hand on every sender of a group";
+        "source= is not announced to the network, and switches may forward every sender of a group";
     if forced == 0 {
         let what = format!(
-            "{name} joins groups by IGMPv{version}, as a router there asks: the network is not told \
-             of source="
+            "{name} joins groups with IGMPv{version}, as a router requests: source= is not \
+             announced to the network"
         );
         return Some(Finding::passed(what));
     }
-    let what = format!("{name} joins groups by IGMPv{forced}, as somebody set");
+    let what = format!("{name} joins groups with IGMPv{forced}, as configured");
     let fix = format!(
         "sudo sysctl -w net.ipv4.conf.all.force_igmp_version=0 \
          net.ipv4.conf.{name}.force_igmp_version=0"
@@ -68,11 +68,11 @@ pub(crate) fn reverse_path(machine: &Machine, names: &[&str]) -> Option<Finding>
     let is_strict = |name: &&&str| all.max(value(name)) == STRICT;
     let strict: Vec<_> = names.iter().filter(is_strict).copied().collect();
     if strict.is_empty() {
-        return Some(Finding::passed("packets may come by another interface than the way back"));
+        return Some(Finding::passed("packets may arrive via another interface than the way back"));
     }
     let what =
-        format!("{} drops what would be answered by another interface", strict.join(" and "));
-    let why = "a group, or the second of two networks, is not heard there (rp_filter)";
+        format!("{} drops packets whose replies use another interface", strict.join(" and "));
+    let why = "a group, or the second of two networks, is not received there (rp_filter)";
     let ones: String =
         strict.iter().map(|name| format!(" net.ipv4.conf.{name}.rp_filter=2")).collect();
     let fix = format!("sudo sysctl -w net.ipv4.conf.all.rp_filter=2{ones}");

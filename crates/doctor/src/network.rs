@@ -84,7 +84,7 @@ pub(crate) fn lacking(machine: &Machine) -> Vec<&'static str> {
 }
 
 pub(crate) fn none() -> Finding {
-    let why = "sound goes no further than this machine";
+    let why = "sound cannot leave this machine";
     Finding::new(Warning, "no network interface is up", why).details("ip -brief link")
 }
 
@@ -97,11 +97,11 @@ pub(crate) fn wireless(interface: &Interface, latency: Span) -> Option<Finding> 
         return None;
     }
     if latency >= WIRELESS {
-        return Some(Finding::passed(format!("{name} is Wi-Fi, and {latency} may do")));
+        return Some(Finding::passed(format!("{name} is Wi-Fi; {latency} may be enough")));
     }
     let why = format!(
-        "packets that are sent again, and a card that saves power, take more than {latency}; use a cable, \
-         or --latency 40ms --redundancy auto"
+        "retransmissions and power saving delay packets by more than {latency}; use a cable, or \
+         --latency 40ms --redundancy auto"
     );
     let fix = format!("sudo iw dev {name} set power_save off");
     Some(Finding::new(Failure, format!("{name} is Wi-Fi"), why).fix(fix))
@@ -114,8 +114,8 @@ pub(crate) fn queue(interface: &Interface, all: &[QueueDiscipline], lacking: &[&
         queues.filter(move |queue| queue.place == place).map(|queue| queue.kind.as_str())
     };
     let Some(root) = of_it(QdiscPlace::Root).next() else {
-        let what = format!("the queue of {name} is not to be seen");
-        let finding = Finding::new(Unknown, what, "some queues hold packets back");
+        let what = format!("cannot read the queue of {name}");
+        let finding = Finding::new(Unknown, what, "some queues delay packets");
         return finding.details(format!("tc qdisc show dev {name}"));
     };
     // For a card with several queues, the queue below the root matters.
@@ -128,17 +128,17 @@ pub(crate) fn queue(interface: &Interface, all: &[QueueDiscipline], lacking: &[&
         "fq" | "fq_codel" | "cake" | "noqueue" | "mq" | "mqprio" | "taprio" | "cbs" | "prio"
         | "pfifo_fast" => Finding::passed(what),
         "pfifo" | "bfifo" | "fifo" => {
-            bad(Warning, "sound waits behind everything that was to be sent before")
+            bad(Warning, "sound waits behind all packets queued before it")
         }
         "etf" if root == "etf" => {
-            let why = "it drops all that has no launch time, the questions for addresses (ARP) among it: who is \
-                       not known any more is not found again";
+            let why = "it drops packets without a launch time, including ARP: hosts that leave \
+                       the ARP cache become unreachable";
             let found = Finding::new(Warning, what, why);
             found.fix(etf_below(name, lacking).unwrap_or(to_fair))
         }
         "netem" => bad(Failure, "it delays or loses packets on purpose"),
         "tbf" | "htb" | "hfsc" => {
-            bad(Warning, "it holds packets back that exceed a rate: sound comes late in bursts")
+            bad(Warning, "it delays packets above a rate: sound arrives late in bursts")
         }
         _ => Finding::passed(what),
     }
@@ -162,19 +162,22 @@ pub(crate) fn pacing(
     let has_etf = of_it.any(|queue| queue.kind == "etf");
     let (what, better) = match heeded(all, interface.index).first() {
         Some(PacingMode::Offload) => {
-            (format!("the card of {name} is told to launch packets itself"), None)
+            (format!("the card of {name} is configured to launch packets itself"), None)
         }
         Some(PacingMode::Etf) => {
-            let what = format!("{name} keeps launch times by etf, to some microseconds");
+            let what = format!("{name} supports launch times with etf, to a few microseconds");
             (what, offloaded(name, lacking))
         }
         Some(_) => {
-            let what = format!("{name} keeps launch times by fq, to some ten microseconds");
+            let what = format!("{name} supports launch times with fq, to some ten microseconds");
             (what, etf_below(name, lacking))
         }
         None if has_etf => {
-            let what = format!("{name} has an etf by another clock than TAI, or by deadlines");
-            let why = "it drops what has no such time, and taut launches by none of them";
+            let what = format!(
+                "{name} has an etf queue with another clock than TAI, or in \
+                                deadline mode"
+            );
+            let why = "it drops packets without such a time, and taut sets none";
             let fix = etf_below(name, lacking).unwrap_or_else(|| {
                 format!("sudo tc qdisc replace dev {name} root {}", fairest(lacking))
             });
@@ -182,7 +185,7 @@ pub(crate) fn pacing(
         }
         None => {
             let what = format!(
-                "{name} keeps no launch times: packets leave when a thread hands them over"
+                "{name} does not support launch times: packets leave when a thread sends them"
             );
             if lacking.contains(&"fq") {
                 (what + ", and this kernel has no fq", etf_below(name, lacking))
@@ -226,14 +229,14 @@ pub(crate) fn moderated(interface: &Interface, moderation: &Moderation, latency:
     let (name, delay) = (&interface.name, moderation.delay);
     let what = match (delay, moderation.adaptive) {
         (Span::ZERO, false) => format!("{name} interrupts for packets at once"),
-        (_, false) => format!("{name} gathers packets for up to {delay} before it interrupts"),
-        (_, true) => format!("{name} gathers packets as the load is, for up to {delay} now"),
+        (_, false) => format!("{name} delays interrupts for up to {delay} to collect packets"),
+        (_, true) => format!("{name} adapts its interrupt delay to the load, up to {delay} now"),
     };
     if delay <= latency.divided(GATHERED_PART) {
         return Finding::passed(what);
     }
     let verdict = if delay > latency.half() { Failure } else { Warning };
-    let why = format!("each packet may wait so long, of the {latency} there are");
+    let why = format!("each packet may wait that long, with a latency of {latency}");
     let adaptive = if moderation.adaptive { " adaptive-rx off" } else { "" };
     let fix = format!("sudo ethtool -C {name}{adaptive} rx-usecs 0");
     Finding::new(verdict, what, why).fix(fix)
@@ -308,23 +311,23 @@ mod tests {
 
     #[test]
     fn what_would_keep_launch_times_better_is_told_from_rung_to_rung() {
-        let told = |queues: &[QueueDiscipline]| {
+        let reported = |queues: &[QueueDiscipline]| {
             let found = pacing(&Interface::wired("eth0"), queues, &[]).unwrap();
             assert_eq!(found.verdict, Passed);
             found.improvement
         };
         let root = |kind| queued(kind, QdiscPlace::Root);
         let fq = "sudo tc qdisc replace dev eth0 root fq";
-        assert_eq!(told(&[root("fq_codel")]).as_deref(), Some(fq));
-        let lines = told(&[root("fq")]).unwrap();
+        assert_eq!(reported(&[root("fq_codel")]).as_deref(), Some(fq));
+        let lines = reported(&[root("fq")]).unwrap();
         assert!(lines.contains("parent 100:1 etf clockid CLOCK_TAI"), "{lines}");
         let (delta, by_tai, deadlines) = (Span::from_micros(300), true, false);
         let etf = EtfSettings { delta, by_tai, deadlines, offload: false };
         let below = |etf| {
             [root("prio"), QueueDiscipline { etf: Some(etf), ..queued("etf", QdiscPlace::Below) }]
         };
-        assert!(told(&below(etf)).unwrap().contains("CLOCK_TAI delta 300000 offload"));
-        assert_eq!(told(&below(EtfSettings { offload: true, ..etf })), None);
+        assert!(reported(&below(etf)).unwrap().contains("CLOCK_TAI delta 300000 offload"));
+        assert_eq!(reported(&below(EtfSettings { offload: true, ..etf })), None);
         for useless in
             [EtfSettings { by_tai: false, ..etf }, EtfSettings { deadlines: true, ..etf }]
         {

@@ -20,14 +20,15 @@ pub(crate) fn floor(asked: &Requirements) -> Finding {
     let least = min_latency(asked.format.packing_age(period), &device);
     let ptime = asked.format.ptime();
     let what = format!(
-        "packets of {ptime} and a card of two such periods take {least}, before hosts and \
-         network add theirs"
+        "packets of {ptime} and a card of two such periods take {least}, without hosts and network"
     );
     if least <= asked.latency {
         return Finding::passed(what);
     }
-    let why =
-        format!("no receiver keeps less; use --latency {least}, or a shorter --ptime and --period");
+    let why = format!(
+        "no receiver accepts less; use --latency {least}, or a shorter --ptime and \
+                 --period"
+    );
     Finding::new(Failure, what, why)
 }
 
@@ -47,12 +48,12 @@ pub(crate) fn longest(interface: &Interface, format: &StreamFormat) -> Finding {
     // Rounded down to microseconds, which the user can type.
     let fits = Span::from_micros(fits.as_nanos() / 1000);
     let shorter = match fits >= PTIME_RANGE.0 {
-        true => format!("--ptime {fits} or less fits"),
-        false => "no --ptime is short enough, so fewer --channels fit".to_owned(),
+        true => format!("use --ptime {fits} or less"),
+        false => "no --ptime is short enough: use fewer --channels".to_owned(),
     };
     let why = format!(
-        "each goes in parts, and one part lost loses {ptime}; {shorter}, or a larger MTU on every \
-         machine and switch between"
+        "each packet is fragmented, and a lost fragment loses {ptime}; {shorter}, or a larger MTU \
+         on every machine and switch between"
     );
     let fix = format!("sudo ip link set dev {name} mtu {}", packet.next_multiple_of(100));
     Finding::new(Warning, what, why).fix(fix)
@@ -69,21 +70,21 @@ pub(crate) fn buffers(machine: &Machine, format: &StreamFormat) -> Finding {
     let wanted = options.buffer_bytes() / 2;
     let bound = |which: &str| machine.number::<usize>(&format!("proc/sys/net/core/{which}"));
     let Some((receive, send)) = bound("rmem_max").zip(bound("wmem_max")) else {
-        return Finding::passed("the system tells no bound on what sockets keep");
+        return Finding::passed("the system reports no limit of socket buffers");
     };
     let capabilities = machine.own_status("CapEff:");
     let capabilities = capabilities.and_then(|bits| u64::from_str_radix(&bits, 16).ok());
     let may_exceed = capabilities.is_some_and(|bits| bits >> NET_ADMIN & 1 == 1);
     let least = receive.min(send);
     let what = format!(
-        "sockets may keep {} KiB, a quarter of a second takes {}",
+        "socket buffers are limited to {} KiB, but a quarter of a second takes {}",
         least >> 10,
         wanted >> 10
     );
     if may_exceed || least >= wanted {
         return Finding::passed(what);
     }
-    let why = "what comes while this machine stands still is lost sooner than it need be";
+    let why = "packets that arrive while this machine stalls are lost early";
     let fix = format!("sudo sysctl -w net.core.rmem_max={wanted} net.core.wmem_max={wanted}");
     Finding::new(Warning, what, why).fix(fix)
 }

@@ -42,9 +42,9 @@ pub(crate) fn priority(
     let (more, fix) = if may(limits.priority.most) && !may(limits.priority.now) {
         ("this shell may raise the limit for what it starts", Some("ulimit -r 99"))
     } else if is_root {
-        ("root without CAP_SYS_NICE is in a container: give it that", None)
+        ("this shell may raise the limit for its programs", None)
     } else {
-        ("the fix counts from the next log-in on", Some(GRANT))
+        ("the fix takes effect at the next login", Some(GRANT))
     };
     let why =
         "the device's thread waits for other programs, several milliseconds on a busy machine";
@@ -61,8 +61,8 @@ pub(crate) fn memory(limits: &ResourceLimits, is_locked: bool, is_root: bool) ->
         Limit { now: Some(bytes), .. } => format!("{} KiB", bytes >> 10),
     };
     let what = format!("memory cannot be locked, the memlock limit is {limit}");
-    let why = "a page that was put out to disk takes milliseconds to come back; the fix \
-               counts from the next log-in on";
+    let why = "a page swapped to disk takes milliseconds to load; the fix takes effect at the \
+               next login";
     let finding = Finding::new(Warning, what, why);
     if is_root { finding } else { finding.fix(GRANT) }
 }
@@ -78,8 +78,8 @@ pub(crate) fn share(machine: &Machine) -> Option<Finding> {
         return Some(Finding::passed(what));
     }
     let verdict = if share == 0 { Failure } else { Warning };
-    let why =
-        "the kernel stops the device's thread for the rest of it (kernel.sched_rt_runtime_us)";
+    let why = "the kernel stops the device's thread for the rest of each second \
+         (kernel.sched_rt_runtime_us)";
     let fix = "sudo sysctl -w kernel.sched_rt_runtime_us=950000";
     Some(Finding::new(verdict, what, why).fix(fix))
 }

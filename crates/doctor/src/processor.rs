@@ -14,12 +14,12 @@ pub(crate) fn frequency(machine: &Machine) -> Finding {
     let governors: Vec<_> = machine.cores().into_iter().filter_map(governor).collect();
     let slow: Vec<_> = governors.iter().filter(|governor| *governor != "performance").collect();
     match (governors.len(), slow.first()) {
-        (0, _) => Finding::passed("this kernel leaves the frequency alone"),
+        (0, _) => Finding::passed("this kernel does not change the frequency"),
         (_, None) => Finding::passed("every core has the governor performance"),
         (cores, Some(governor)) => {
             let slow = slow.len();
             let what = format!("{slow} of {cores} cores have the governor {governor}");
-            let why = "a core that slowed down while it waited takes longer for the next period";
+            let why = "a core that slowed down while idle takes longer for the next period";
             let fix = "echo performance | sudo tee \
                         /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor";
             Finding::new(Warning, what, why).fix(fix)
@@ -52,8 +52,7 @@ pub(crate) fn idle(machine: &Machine, latency: Span) -> Finding {
     if numbers.is_empty() {
         return Finding::passed(what);
     }
-    let why =
-        format!("more than {most}, a fiftieth of the latency, each time it waits for a period");
+    let why = format!("more than {most}, 1/50 of the latency, each time it waits for a period");
     let fix =
         format!("echo 1 | sudo tee /sys/devices/system/cpu/cpu*/cpuidle/state[{numbers}]/disable");
     Finding::new(Warning, what, why).fix(fix)
@@ -98,37 +97,35 @@ pub(crate) fn stalls(watched: &Watched, is_virtual: bool, latency: Span) -> Find
     let single = times(&watched.single);
     let what = match (&all, &single) {
         (None, None) => {
-            return Finding::passed(format!("{machine} never stood still in {WATCHED}"));
+            return Finding::passed(format!("{machine} did not stall in {WATCHED}"));
         }
         (Some((times, longest)), None) => {
-            format!("{machine} stood still {times} in {WATCHED}, for {longest} at most")
+            format!("{machine} stalled {times} in {WATCHED}, for at most {longest}")
         }
         (None, Some((times, longest))) => format!(
-            "{machine} never stood still in {WATCHED}, but single cores of it did {times}, for {longest} \
-             at most"
+            "{machine} did not stall in {WATCHED}, but single cores did {times}, for at most \
+             {longest}"
         ),
         (Some((times, longest)), Some((single, most))) => format!(
-            "{machine} stood still {times} in {WATCHED}, for {longest} at most, and single cores \
-             of it {single}, for {most} at most"
+            "{machine} stalled {times} in {WATCHED}, for at most {longest}, and single cores \
+             {single}, for at most {most}"
         ),
     };
     let longest = all.iter().chain(&single).map(|(_, longest)| *longest).max();
     let longest = longest.unwrap_or(Span::ZERO);
     let spoils = watched.is_certain && longest > latency.half();
     let why = match (watched.is_certain, is_virtual, &all) {
-        (false, ..) => {
-            "it may have been other programs: without real-time priority nobody can tell"
-        }
+        (false, ..) => "other programs may be the cause: unknown without real-time priority",
         (true, true, _) => {
-            "its host ran something else meanwhile, and what was due is late; give it cores of its \
-             own, or more latency, as this tries"
+            "its host ran something else meanwhile, so audio is late; give it cores of its own, \
+             or use more latency, as in this command"
         }
         (true, false, Some(_)) => {
-            "its firmware or a driver held every core up; more latency rides it out, as this tries"
+            "its firmware or a driver blocked every core; use more latency, as in this command"
         }
         (true, false, None) => {
-            "a driver held it up, and the sound of threads on it is late; more latency rides it out, as \
-             this tries"
+            "a driver blocked it, so audio threads on it are late; use more latency, as in this \
+             command"
         }
     };
     // Suggests a run with a card buffer of twice such a stall, and twice that as latency.

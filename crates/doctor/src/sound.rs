@@ -25,9 +25,9 @@ pub(crate) fn server(processes: &[Process], latency: Span) -> Option<Finding> {
 
 fn unasked(processes: &[Process]) -> Option<Finding> {
     processes.iter().find(|process| process.name == "pipewire")?;
-    let what = "how often PipeWire calls could not be asked: this taut was built without it, and \
+    let what = "cannot query PipeWire's cycle: this taut was built without PipeWire, and \
                 pw-metadata does not answer";
-    let why = "its cycles may be longer than the latency; ask as the user whose server it is";
+    let why = "its cycles may be longer than the latency; run as the user of the PipeWire server";
     let finding = Finding::new(Unknown, what, why);
     Some(finding.details("sudo apt install pipewire-bin && pw-metadata -n settings"))
 }
@@ -42,9 +42,9 @@ fn pipewire(graph: &Graph, latency: Span) -> Finding {
     let what = format!("PipeWire {how} {min_word}{frames} frames per cycle ({shown} at {rate} Hz)");
     // Each end buffers one cycle.
     let (verdict, why) = if cycle > latency {
-        (Failure, format!("pipewire: takes a cycle at either end, and {latency} is less"))
+        (Failure, format!("each pipewire: end takes a cycle, more than {latency}"))
     } else if cycle.times(2) > latency {
-        (Warning, format!("two ends by pipewire: take two cycles, and {latency} is less"))
+        (Warning, format!("two pipewire: ends take two cycles, more than {latency}"))
     } else {
         return Finding::passed(what);
     };
@@ -69,7 +69,7 @@ pub(crate) fn access(files: &[(String, bool)]) -> Option<Finding> {
         (_, None) => Some(Finding::passed("this user may open the sound cards")),
         (_, Some((name, _))) => {
             let what = format!("this user may not open {name}");
-            let why = "alsa: can have no card; the fix counts from the next log-in on";
+            let why = "alsa: cannot use the card; the fix takes effect at the next login";
             let finding = Finding::new(Failure, what, why);
             Some(finding.fix("sudo usermod -aG audio \"$(id -un)\""))
         }
@@ -103,8 +103,8 @@ pub(crate) fn suspended(machine: &Machine) -> Option<Finding> {
         return Some(Finding::passed("USB sound cards stay awake"));
     };
     let name = read(place, "product").unwrap_or_else(|| place.clone());
-    let what = format!("{name} (USB {place}) is put to sleep when nobody uses it");
-    let why = "waking takes it longer than a run waits for its first period";
+    let what = format!("{name} (USB {place}) is suspended while unused");
+    let why = "it takes longer to wake than a run waits for its first period";
     let fix = format!("echo on | sudo tee /{USB}/{place}/power/control");
     Some(Finding::new(Warning, what, why).fix(fix))
 }

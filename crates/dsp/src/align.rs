@@ -62,9 +62,9 @@ impl Likeness {
                 sums[2][lane] += heard * other;
             }
         }
-        let [heard_energy, other_energy, both] = sums.map(|lanes| lanes.iter().sum());
+        let [received_energy, other_energy, both] = sums.map(|lanes| lanes.iter().sum());
         let rest = Self::of(heard.1.iter().copied().zip(other.1.iter().copied()));
-        Self { heard: heard_energy, other: other_energy, both }.and(&rest)
+        Self { heard: received_energy, other: other_energy, both }.and(&rest)
     }
 
     /// Likeness of both runs together.

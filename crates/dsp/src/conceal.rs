@@ -29,7 +29,7 @@ pub struct Concealer {
     /// Last frame before this hole.
     held: Box<[f32]>,
     /// Frame of concealment.
-    told: Box<[f32]>,
+    reported: Box<[f32]>,
     /// Gain of held channels, by frame of the hole.
     plain: Box<[f32]>,
     /// Gain of predicted channels, by frame of the hole.
@@ -81,7 +81,7 @@ impl Concealer {
             predictions: vec![Prediction::new(&bench); channels.min(Self::CHANNELS)].into(),
             predicted: 0,
             held: vec![0.0; channels].into(),
-            told: vec![0.0; channels].into(),
+            reported: vec![0.0; channels].into(),
             plain: half_cosine(frames(667)).collect(),
             fall: hold.chain(half_cosine(frames(40_000))).collect(),
             rise: half_cosine(frames(1000)).map(|gone| 1.0 - gone).collect(),
@@ -143,8 +143,8 @@ impl Concealer {
                 };
                 let Some(&rise) = self.rise.get(risen) else { break };
                 self.tell(age);
-                for (sample, told) in frame.iter_mut().zip(&self.told) {
-                    *sample = *sample * rise + told * (1.0 - rise);
+                for (sample, reported) in frame.iter_mut().zip(&self.reported) {
+                    *sample = *sample * rise + reported * (1.0 - rise);
                 }
                 self.state = ConcealState::Back { age: age + 1, risen: risen + 1 };
                 faded += channels;
@@ -179,24 +179,24 @@ impl Concealer {
         {
             self.begin();
         }
-        let mut told = 0;
+        let mut reported = 0;
         for frame in samples.chunks_exact_mut(channels) {
             let ConcealState::Hole { age } = self.state else { break };
             if age >= self.silent_at() {
                 break;
             }
             self.tell(age);
-            frame.copy_from_slice(&self.told);
+            frame.copy_from_slice(&self.reported);
             self.state = ConcealState::Hole { age: age + 1 };
-            told += 1;
+            reported += 1;
         }
-        let (sound, silence) = samples.split_at_mut(told * channels);
+        let (sound, silence) = samples.split_at_mut(reported * channels);
         self.remember(sound);
         silence.fill(0.0);
         if !silence.is_empty() {
             self.history.forget();
         }
-        self.concealed += if self.predicted > 0 { told as u64 } else { 0 };
+        self.concealed += if self.predicted > 0 { reported as u64 } else { 0 };
     }
 
     fn has_risen(&self) -> bool {
@@ -236,13 +236,15 @@ impl Concealer {
     /// Calculates the frame of a hole that is `age` frames old.
     fn tell(&mut self, age: usize) {
         let plain = self.plain.get(age).copied().unwrap_or(0.0);
-        for (told, held) in self.told.iter_mut().zip(&self.held).skip(self.predicted) {
-            *told = held * plain;
+        for (reported, held) in self.reported.iter_mut().zip(&self.held).skip(self.predicted) {
+            *reported = held * plain;
         }
-        let predicted = self.told.iter_mut().zip(&mut self.predictions).take(self.predicted);
+        let predicted = self.reported.iter_mut().zip(&mut self.predictions).take(self.predicted);
         match self.fall.get(age) {
-            Some(gain) => predicted.for_each(|(told, p)| *told = p.next(&self.bench) * gain),
-            None => predicted.for_each(|(told, _)| *told = 0.0),
+            Some(gain) => {
+                predicted.for_each(|(reported, p)| *reported = p.next(&self.bench) * gain)
+            }
+            None => predicted.for_each(|(reported, _)| *reported = 0.0),
         }
     }
 }

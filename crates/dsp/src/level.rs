@@ -48,8 +48,8 @@ mod tests {
         let mut levels = [Level::default(); 2];
         hear(&mut levels, &[0.5, -1.0, -0.5, 0.0]);
         hear(&mut levels, &[0.5, 0.0, -0.5, 0.0]);
-        let told = levels.map(|level| (level.peak, level.rms(), level.frames));
-        assert_eq!(told, [(0.5, 0.5, 4), (1.0, 0.5, 4)]);
+        let reported = levels.map(|level| (level.peak, level.rms(), level.frames));
+        assert_eq!(reported, [(0.5, 0.5, 4), (1.0, 0.5, 4)]);
         assert_eq!(Level::default().rms(), 0.0);
     }
 

@@ -41,8 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // The worker: a thread here, usually a program on another host.
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     let (address, halt) = (socket.local_addr()?, Halt::new()?);
-    let told = halt.clone();
-    let worker = std::thread::spawn(move || serve(socket, &told).map_err(|e| e.to_string()));
+    let reported = halt.clone();
+    let worker = std::thread::spawn(move || serve(socket, &reported).map_err(|e| e.to_string()));
 
     // The host: allocates once, attaches, and runs a block per period.
     let config = OffloadedConfig::new(SET, RATE, 2);

@@ -59,9 +59,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         [] => {
             let socket = UdpSocket::bind("127.0.0.1:0")?;
             let (address, halt) = (socket.local_addr()?, Halt::new()?);
-            let told = halt.clone();
+            let reported = halt.clone();
             let worker =
-                std::thread::spawn(move || serve(socket, &told).map_err(|e| e.to_string()));
+                std::thread::spawn(move || serve(socket, &reported).map_err(|e| e.to_string()));
             let done = send(address);
             halt.request();
             worker.join().map_err(|_| "the worker panicked")??;

@@ -178,19 +178,19 @@ struct Request<C> {
 
 /// Requesting end of the change channel.
 #[derive(Debug, Clone)]
-pub struct Asker<C>(mpsc::Sender<Request<C>>);
+pub struct ChangeSender<C>(mpsc::Sender<Request<C>>);
 
 /// Run's end of the change channel.
 #[derive(Debug)]
 pub struct Requests<C>(mpsc::Receiver<Request<C>>);
 
 /// Creates both ends of a channel for changes of type `C`.
-pub fn requests<C>() -> (Asker<C>, Requests<C>) {
+pub fn requests<C>() -> (ChangeSender<C>, Requests<C>) {
     let (asker, requests) = mpsc::channel();
-    (Asker(asker), Requests(requests))
+    (ChangeSender(asker), Requests(requests))
 }
 
-impl<C> Asker<C> {
+impl<C> ChangeSender<C> {
     /// Requests a change and waits for the answer, for at most one beat of the run (20 ms).
     pub fn ask(&self, change: C) -> Answer {
         let (answer, answered) = mpsc::channel();

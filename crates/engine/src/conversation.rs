@@ -22,7 +22,7 @@ pub(crate) struct Conversation {
     pub(crate) control: Option<Box<dyn Control>>,
     pub(crate) audience: Audience,
     pub(crate) invalid: u64,
-    /// Time of the next query about the synchronization of the system clock.
+    /// Time of the next query about the synchronisation of the system clock.
     ask_kernel: LocalTime,
 }
 
@@ -97,17 +97,17 @@ impl Conversation {
     fn send(&mut self, write: impl FnOnce(&mut Session, LocalTime, &mut [u8]) -> Option<usize>) {
         let mut buffer = [0; MAX_DATAGRAM];
         let Some(bytes) = write(&mut self.session, now(), &mut buffer) else { return };
-        let told = match &self.audience {
+        let reported = match &self.audience {
             Audience::Everyone(all) => all.as_slice(),
             Audience::Whoever(peer) => peer.as_slice(),
         };
-        send(self.control.as_deref_mut(), &buffer[..bytes], told);
+        send(self.control.as_deref_mut(), &buffer[..bytes], reported);
     }
 }
 
-fn send(control: Option<&mut (dyn Control + '_)>, report: &[u8], told: &[Endpoint]) {
+fn send(control: Option<&mut (dyn Control + '_)>, report: &[u8], reported: &[Endpoint]) {
     let Some(control) = control else { return };
-    for destination in told {
+    for destination in reported {
         // If there is no receiver, the channel counts the error and the next report tries again.
         let _ = control.send(report, *destination);
     }

@@ -60,20 +60,20 @@ mod tests {
     #[test]
     fn a_connection_that_is_lost_and_found_is_told_and_the_first_is_not() {
         let (mut link, events) = rtrb::RingBuffer::new(8);
-        let (mut news, mut told) = (LinkNews::of(events), Vec::new());
+        let (mut news, mut reported) = (LinkNews::of(events), Vec::new());
         let far = Endpoint::Connection(7);
         for event in [LinkEvent::Connected(far), LinkEvent::Error(5), LinkEvent::Error(6)] {
             link.push(event).unwrap();
         }
-        news.hear("here", |note| told.push(format!("{note:?}")), |_| ());
-        assert!(told.is_empty(), "{told:?}");
+        news.hear("here", |note| reported.push(format!("{note:?}")), |_| ());
+        assert!(reported.is_empty(), "{reported:?}");
         for event in [LinkEvent::Lost(far), LinkEvent::Connected(far), LinkEvent::Connected(far)] {
             link.push(event).unwrap();
         }
-        news.hear("here", |note| told.push(format!("{note:?}")), |_| ());
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].starts_with("LinkLost"), "{told:?}");
-        assert!(told[1].starts_with("LinkFound"), "{told:?}");
+        news.hear("here", |note| reported.push(format!("{note:?}")), |_| ());
+        assert_eq!(reported.len(), 2, "{reported:?}");
+        assert!(reported[0].starts_with("LinkLost"), "{reported:?}");
+        assert!(reported[1].starts_with("LinkFound"), "{reported:?}");
         assert!(matches!(news.take_error("here"), Some(Note::LinkError { errno: 5, .. })));
         assert!(news.take_error("here").is_none(), "each error is reported once");
     }

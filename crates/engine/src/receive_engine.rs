@@ -30,7 +30,7 @@ use tautline_proto::time::LocalTime;
 use tautline_proto::units::Channels;
 use tautline_proto::wire::rtcp::Announcement;
 use tautline_report::Report;
-use tautline_report::ledger::HeardEntry;
+use tautline_report::ledger::ReceivedEntry;
 
 use crate::control::{RecvChange, Requests, VOLUME_RAMP};
 use crate::error::RunError;
@@ -58,7 +58,7 @@ pub struct RecvEngine {
     clock: Option<FollowedClock>,
     mixer: Mixer,
     exit_on_bye: bool,
-    ledger: Option<LedgerFile<HeardEntry>>,
+    ledger: Option<LedgerFile<ReceivedEntry>>,
     labels: Option<PathBuf>,
     hearing: Hearing,
     ear: Option<CardEar>,
@@ -115,11 +115,11 @@ impl RecvEngine {
         let more = plan.streams.iter().filter_map(|stream| stream.senders);
         let more = more.map(NonZeroUsize::get).sum::<usize>();
         inputs.reserve_exact(plan.streams.len() + more);
-        let heard_channel = plan.map.source_of(0).unwrap_or(0);
+        let received_channel = plan.map.source_of(0).unwrap_or(0);
         for (number, stream) in plan.streams.into_iter().enumerate() {
             let receiver = stream.receiver();
             let (longest, ptime) = (receiver.longest_link_offset(), receiver.format().ptime());
-            let mut heard = measurement(rate, number, heard_channel, longest, ptime);
+            let mut heard = measurement(rate, number, received_channel, longest, ptime);
             heard.0.probes = probes;
             let several = stream.senders.map(|most| (stream.fed(), most.get()));
             let (mut received, mut input) = connect(stream, receiver, Some(heard), number, &mix)?;
@@ -158,7 +158,7 @@ impl RecvEngine {
             xruns: 0,
             lead: Lead::of(&device),
             woke: now(),
-            told: LocalTime::ZERO,
+            reported: LocalTime::ZERO,
         };
         let ledger = plan.ledger.as_deref().map(LedgerFile::create).transpose()?;
         Ok(Self {

@@ -63,7 +63,7 @@ impl SendEngine {
         let wall = if plan.policy.form.presents() { WallClock::tai() } else { WallClock::frozen() };
         // A quarter of a second of the shortest packets: about twelve times as many as leave in one
         // beat.
-        let (teller, told) = telling(2048);
+        let (teller, reported) = telling(2048);
         let measures = plan.stream.probes != Probes::Off;
         let mut link = plan.link;
         link.tell(if measures { teller } else { teller.without_departures() });
@@ -103,7 +103,7 @@ impl SendEngine {
             faults: Faults::NONE,
             woke: now(),
             clock: None,
-            told: LocalTime::ZERO,
+            reported: LocalTime::ZERO,
         };
         // The user can still request the longest packets during the run.
         let packing_age = config.format.packing_age(device.period);
@@ -125,8 +125,8 @@ impl SendEngine {
                 Audience::Everyone(plan.reports_to),
             ),
             commands,
-            departures: told.departures,
-            news: LinkNews::of(told.events),
+            departures: reported.departures,
+            news: LinkNews::of(reported.events),
             dropped_by_queue: Vec::new(),
             departed: None,
             left: 0,

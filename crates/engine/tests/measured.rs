@@ -64,20 +64,20 @@ fn sooner(process: Box<dyn Process>) -> Box<dyn Process> {
 
 fn assert_measured(report: &Report, off: Span) {
     mostly(|| report.streams.iter().for_each(|stream| assert_stream_measured(stream, off)));
-    report.streams.iter().for_each(assert_each_is_told);
+    report.streams.iter().for_each(assert_each_is_reported);
 }
 
 fn assert_stream_measured(stream: &StreamReport, off: Span) {
     let LatencyReport { configured_ns, measured, method, basis, .. } = &stream.latency;
     let LatencyReport { uncertainty_ns, uncertainty_max_ns, trace_error, .. } = &stream.latency;
     assert!(uncertainty_ns <= uncertainty_max_ns);
-    let told = format!("{stream:#?}");
-    assert_eq!((method.as_deref(), &**basis), (Some("sound"), "clock"), "{told}");
+    let reported = format!("{stream:#?}");
+    assert_eq!((method.as_deref(), &**basis), (Some("sound"), "clock"), "{reported}");
     let uncertainty = uncertainty_ns.unwrap();
     let error = measured.p50_ns.unwrap() - configured_ns.unwrap() - off.as_nanos();
-    assert!(error.abs() <= frame() + uncertainty, "{error} ns off: {told}");
+    assert!(error.abs() <= frame() + uncertainty, "{error} ns off: {reported}");
     let reckoned = trace_error.p50_ns.unwrap() - off.as_nanos();
-    assert!(reckoned.abs() <= frame(), "the computed latency is {reckoned} ns off: {told}");
+    assert!(reckoned.abs() <= frame(), "the computed latency is {reckoned} ns off: {reported}");
     assert_found(stream);
 }
 
@@ -98,7 +98,7 @@ fn assert_found(stream: &StreamReport) {
     );
 }
 
-fn assert_each_is_told(stream: &StreamReport) {
+fn assert_each_is_reported(stream: &StreamReport) {
     let LatencyReport { measured, not_measured: not_found, .. } = &stream.latency;
     let beside: u64 = not_found.each().map(|(_, count)| count).iter().sum();
     let came = stream.counters.received + stream.counters.lost;
@@ -221,25 +221,26 @@ fn from_converter_to_converter(name: &str, captures: Between) -> (Span, LatencyR
 #[test]
 fn from_converter_to_converter_sound_takes_the_latency_configured_and_as_long_as_is_reported() {
     shared(|| {
-        let (took, told) = from_converter_to_converter("true", |p| marks::stamped(p, Span::ZERO));
-        let unsure = frame() + told.uncertainty_ns.unwrap();
-        let off = took.as_nanos() - told.configured_ns.unwrap();
-        assert!(off.abs() <= unsure, "it took {took}: {told:#?}");
-        let off = took.as_nanos() - told.measured.p50_ns.unwrap();
-        assert!(off.abs() <= unsure, "it took {took}: {told:#?}");
-        assert_eq!(told.method.as_deref(), Some("sound"), "{told:#?}");
+        let (took, reported) =
+            from_converter_to_converter("true", |p| marks::stamped(p, Span::ZERO));
+        let unsure = frame() + reported.uncertainty_ns.unwrap();
+        let off = took.as_nanos() - reported.configured_ns.unwrap();
+        assert!(off.abs() <= unsure, "it took {took}: {reported:#?}");
+        let off = took.as_nanos() - reported.measured.p50_ns.unwrap();
+        assert!(off.abs() <= unsure, "it took {took}: {reported:#?}");
+        assert_eq!(reported.method.as_deref(), Some("sound"), "{reported:#?}");
     });
 }
 
 #[test]
 fn a_capture_stamp_that_is_a_period_off_is_in_the_sound_though_no_receiver_can_tell() {
     shared(|| {
-        let (took, told) = from_converter_to_converter("off", |p| marks::stamped(p, PERIOD));
-        let unsure = frame() + told.uncertainty_ns.unwrap();
-        let off = took.as_nanos() - told.configured_ns.unwrap() - PERIOD.as_nanos();
-        assert!(off.abs() <= unsure, "it took {took}: {told:#?}");
-        let off = told.measured.p50_ns.unwrap() - told.configured_ns.unwrap();
-        assert!(off.abs() <= unsure, "{told:#?}");
+        let (took, reported) = from_converter_to_converter("off", |p| marks::stamped(p, PERIOD));
+        let unsure = frame() + reported.uncertainty_ns.unwrap();
+        let off = took.as_nanos() - reported.configured_ns.unwrap() - PERIOD.as_nanos();
+        assert!(off.abs() <= unsure, "it took {took}: {reported:#?}");
+        let off = reported.measured.p50_ns.unwrap() - reported.configured_ns.unwrap();
+        assert!(off.abs() <= unsure, "{reported:#?}");
     });
 }
 

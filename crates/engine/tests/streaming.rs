@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use common::Road;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
-use tautline_engine::control::{Asker, Destined, RecvChange, SendChange};
+use tautline_engine::control::{ChangeSender, Destined, RecvChange, SendChange};
 use tautline_engine::plan::LinkKind;
 use tautline_engine::plan::probes::Probes;
 use tautline_io::link::destinations::Destinations;
@@ -183,7 +183,7 @@ mod sanitizer {
 /// Address of a second stream, once it is open.
 static ELSEWHERE: OnceLock<SocketAddr> = OnceLock::new();
 
-fn ask_sender(asker: &Asker<SendChange>) {
+fn ask_sender(asker: &ChangeSender<SendChange>) {
     for _ in 0..3 {
         for ptime in [125, 20_000, 1_500, 1_000] {
             asker.ask(SendChange::Ptime(Span::from_micros(ptime))).unwrap();
@@ -198,7 +198,7 @@ fn ask_sender(asker: &Asker<SendChange>) {
     assert!(asker.ask(SendChange::Latency(LatencyRule::Chosen(Span::from_micros(1)))).is_err());
 }
 
-fn move_to(asker: &Asker<SendChange>, elsewhere: SocketAddr) {
+fn move_to(asker: &ChangeSender<SendChange>, elsewhere: SocketAddr) {
     let destined = Destined {
         address: elsewhere.to_string(),
         destinations: Destinations::new(&[elsewhere]).unwrap(),
@@ -207,7 +207,7 @@ fn move_to(asker: &Asker<SendChange>, elsewhere: SocketAddr) {
     asker.ask(SendChange::To(Box::new(destined))).unwrap();
 }
 
-fn ask_receiver(asker: &Asker<RecvChange>) {
+fn ask_receiver(asker: &ChangeSender<RecvChange>) {
     for millis in [80, 120, 85, 100] {
         asker
             .ask(RecvChange::Latency(None, LatencyRule::Chosen(Span::from_millis(millis))))
@@ -248,14 +248,14 @@ fn thinned(link: Box<dyn Link>) -> Box<dyn Link> {
     Box::new(Through { link, arrived: 0, passes })
 }
 
-fn move_when_it_lacks(asker: &Asker<SendChange>) {
+fn move_when_it_lacks(asker: &ChangeSender<SendChange>) {
     while !LACKS.load(Ordering::Relaxed) {
         asker.ask(SendChange::Volume(Gain::UNITY)).unwrap();
     }
     move_to(asker, *NEXT.wait());
 }
 
-fn ask_for_another(asker: &Asker<RecvChange>) {
+fn ask_for_another(asker: &ChangeSender<RecvChange>) {
     let (address, plan) = Road { between: thinned, ..Road::default() }.stream();
     asker.ask(RecvChange::From(None, Box::new(plan))).unwrap();
     NEXT.set(address).unwrap();
@@ -293,9 +293,10 @@ mod exclusive {
         steady(|| {
             let slow = |process| Box::new(Slow(process)) as Box<dyn Process>;
             let (report, _) = Road::short().run(slow, |_| {});
-            let told = |note: &&String| note.contains("too little and most packets will be late");
+            let reported =
+                |note: &&String| note.contains("too little and most packets will be late");
             let note =
-                report.notes.iter().find(told).unwrap_or_else(|| panic!("{:#?}", report.notes));
+                report.notes.iter().find(reported).unwrap_or_else(|| panic!("{:#?}", report.notes));
             let millis = |after: &str| {
                 let number = note.split(after).nth(1).and_then(|rest| rest.split("ms").next());
                 number

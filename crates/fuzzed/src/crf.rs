@@ -33,7 +33,7 @@ pub fn crf(bytes: &[u8]) {
         let standing = follower.standing(now);
         let counted = standing.counters.received + standing.invalid.iter().sum::<u64>();
         assert_eq!(counted, handled);
-        if let Some(clock) = standing.told {
+        if let Some(clock) = standing.reported {
             assert!(clock.rate.as_f64().abs() <= 250_000.0, "{clock:?}");
             assert!(clock.uncertainty().as_f64() >= 0.0, "{clock:?}");
         }

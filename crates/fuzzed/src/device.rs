@@ -8,7 +8,7 @@ pub fn device(bytes: &[u8]) {
         Ok(spec) => spec,
         Err(refused) => {
             let refused: tautline_proto::device::DeviceError = refused;
-            return assert!(!refused.answer.is_empty() && !refused.mend.is_empty(), "{refused}");
+            return assert!(!refused.answer.is_empty() && !refused.hint.is_empty(), "{refused}");
         }
     };
     let name = spec.to_string();

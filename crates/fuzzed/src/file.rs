@@ -34,7 +34,7 @@ pub fn file(bytes: &[u8]) {
         }
         Err(refused) => {
             let sentence = refused.to_string();
-            assert!(!sentence.contains('\n') && !refused.mend.is_empty(), "{sentence}");
+            assert!(!sentence.contains('\n') && !refused.hint.is_empty(), "{sentence}");
         }
     }
 }

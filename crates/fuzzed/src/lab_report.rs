@@ -18,8 +18,8 @@ pub fn lab_report(bytes: &[u8]) {
 
 fn read(bytes: &[u8]) -> Option<ReadReport> {
     let read = ReadReport::of(bytes);
-    if let Err((what, mend)) = &read {
-        assert!(!what.is_empty() && !mend.is_empty());
+    if let Err((what, hint)) = &read {
+        assert!(!what.is_empty() && !hint.is_empty());
     }
     read.ok()
 }

@@ -3,7 +3,7 @@ use tautline_proto::offload::block::{
 };
 use tautline_proto::offload::datagram::{DatagramKind, Flags, HEAD_BYTES, Head};
 use tautline_proto::offload::master::{Master, MasterConfig};
-use tautline_proto::offload::returns::{Returns, ReturnsConfig, StandIn};
+use tautline_proto::offload::returns::{Replacement, Returns, ReturnsConfig};
 use tautline_proto::offload::worker::{Worker, WorkerConfig};
 use tautline_proto::time::{LocalTime, Span};
 
@@ -56,11 +56,11 @@ impl World {
             memory: (shape & 128 > 0).then_some(500),
         };
         // Rare, because concealment is a hundred times slower than the rest.
-        let stand_in = match shape % 16 {
-            1 => StandIn::Conceal,
-            2 | 4 => StandIn::LastGood,
-            3 => StandIn::Dry,
-            _ => StandIn::Matched,
+        let replacement = match shape % 16 {
+            1 => Replacement::Conceal,
+            2 | 4 => Replacement::LastGood,
+            3 => Replacement::Dry,
+            _ => Replacement::Matched,
         };
         let returns = ReturnsConfig {
             inputs: 1,
@@ -68,7 +68,7 @@ impl World {
             rate: 8000,
             delay: 1000,
             max_frames: MAX_FRAMES,
-            stand_in,
+            replacement,
         };
         let mut world = Self {
             master: Master::new(master).expect("within all bounds"),

@@ -7,6 +7,6 @@ pub fn ptp(datagram: &[u8]) {
     let bytes = parsed.write(&mut room);
     assert_eq!(answer(&room[..bytes]), Some(parsed));
     let mut answers = PtpAnswers::default();
-    answers.take(parsed.told);
+    answers.take(parsed.reported);
     assert_eq!(answers.state(), None, "one answer is not the whole state");
 }

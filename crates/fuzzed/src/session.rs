@@ -182,7 +182,7 @@ impl World {
             14 => {
                 self.known = !bytes.one_in(4);
                 let at = Endpoint::new("10.0.0.1:5004".parse().expect("an address"), 0);
-                self.ours.set_heard(self.known.then_some((PEER, SourceEndpoints::only(at))));
+                self.ours.set_received(self.known.then_some((PEER, SourceEndpoints::only(at))));
             }
             _ => {
                 self.ours.hasten();
@@ -310,7 +310,7 @@ impl World {
         }];
         let delay = CompactSpan::from_bits(bytes.word());
         let delays = [DelaySince { ssrc: about, last_reference: asked, delay }];
-        let clock = HostClock::of(b"one").told(bytes.span());
+        let clock = HostClock::of(b"one").reported(bytes.span());
         let has = bytes.byte();
         let info = SenderInfo { ntp, rtp_timestamp: bytes.word(), packets: 1, octets: 1 };
         let kept = DisciplinedClock {

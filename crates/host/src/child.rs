@@ -22,7 +22,7 @@ use crate::confinement::{Confinement, folders_of};
 use crate::ladspa::library::PluginLibrary;
 use crate::process::kill_with_parent;
 pub use crate::process::{SCAN, WORK};
-use crate::scan::{AskedLibrary, LibraryAnswer};
+use crate::scan::{LibraryAnswer, LibraryRequest};
 
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
@@ -96,7 +96,7 @@ fn run(path: &Path, readable: &[PathBuf]) -> io::Result<()> {
                 skipped.map(|it| format!("plugin {} of it: {}", it.index, it.why)).collect();
             let plugins = library.plugins().cloned().collect();
             core::mem::forget(library);
-            LibraryAnswer::Library(AskedLibrary { plugins, skipped })
+            LibraryAnswer::Library(LibraryRequest { plugins, skipped })
         }
         Err(error) => LibraryAnswer::Refused(error.to_string()),
     };

@@ -65,24 +65,24 @@ impl AsFd for ChildNotes {
     }
 }
 
-pub(crate) fn notes(handed: OwnedFd) -> Result<(RunNote, [HeardNote; LINKS]), SharedError> {
+pub(crate) fn notes(handed: OwnedFd) -> Result<(RunNote, [PendingNote; LINKS]), SharedError> {
     let file = SharedFile::handed(handed);
     let memory = file.map(LONGS, 0)?;
     let memory = memory.ok_or_else(|| file.refused(io::ErrorKind::UnexpectedEof.into()))?;
     let memory = Arc::new(memory);
     let heard =
-        |link| HeardNote { memory: Arc::clone(&memory), at: RUN_LONGS + link * HEARD_LONGS };
+        |link| PendingNote { memory: Arc::clone(&memory), at: RUN_LONGS + link * HEARD_LONGS };
     let heard = core::array::from_fn(heard);
     Ok((RunNote(memory), heard))
 }
 
 #[derive(Debug)]
-pub(crate) struct HeardNote {
+pub(crate) struct PendingNote {
     memory: Arc<SharedMemory>,
     at: usize,
 }
 
-impl HeardNote {
+impl PendingNote {
     fn longs(&self) -> [&AtomicU64; HEARD_LONGS] {
         core::array::from_fn(|n| &self.memory.longs()[self.at + n])
     }

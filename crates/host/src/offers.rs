@@ -30,7 +30,7 @@ pub struct PortCounts {
     pub inputs: usize,
     pub outputs: usize,
     pub controls: usize,
-    pub told: usize,
+    pub reported: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +141,7 @@ fn of_library(library: &ScannedLibrary, plugin: &PluginDescription) -> OfferedPl
             maker: plugin.maker.clone(),
             copyright: plugin.copyright.clone(),
             properties: plugin.properties as u32,
-            ports: plugin.ports.iter().map(told).collect(),
+            ports: plugin.ports.iter().map(reported).collect(),
             hash: library.hash.clone(),
             cost: None,
         },
@@ -152,7 +152,7 @@ fn of_library(library: &ScannedLibrary, plugin: &PluginDescription) -> OfferedPl
 }
 
 fn of_chain(scan: &Scan, file: &ChainFile, outline: &Outline) -> OfferedPlugin {
-    let ports = [&outline.inputs, &outline.controls, &outline.outputs, &outline.told];
+    let ports = [&outline.inputs, &outline.controls, &outline.outputs, &outline.reported];
     let libraries: BTreeSet<_> = outline.recipe.libraries().into_iter().collect();
     let hashed = |path: &&PathBuf| {
         let library = scan.libraries.iter().find(|library| library.path == **path);
@@ -169,7 +169,7 @@ fn of_chain(scan: &Scan, file: &ChainFile, outline: &Outline) -> OfferedPlugin {
             maker: String::new(),
             copyright: String::new(),
             properties: outline.properties as u32,
-            ports: ports.into_iter().flatten().map(told).collect(),
+            ports: ports.into_iter().flatten().map(reported).collect(),
             hash: hash_of_chain(outline, &libraries),
             cost: None,
         },
@@ -210,12 +210,12 @@ impl PortCounts {
             inputs: outline.inputs.len(),
             outputs: outline.outputs.len(),
             controls: outline.controls.len(),
-            told: outline.told.len(),
+            reported: outline.reported.len(),
         }
     }
 }
 
-fn told(port: &PortDescription) -> PluginPort {
+fn reported(port: &PortDescription) -> PluginPort {
     PluginPort {
         // In a chain, port names have their member's label as prefix.
         name: shown(&port.name),

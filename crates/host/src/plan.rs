@@ -45,14 +45,14 @@ pub(crate) struct PlannedFeed {
 
 impl PortCounts {
     pub(crate) fn sound_set(&self, request: &StreamRequest) -> SoundSet {
-        let Self { inputs, outputs, controls, told } = *self;
+        let Self { inputs, outputs, controls, reported } = *self;
         let [onward, earlier] =
             request.pipeline.as_ref().map_or([0; 2], |place| [place.onward, place.earlier]);
         SoundSet {
             inputs,
             outputs,
             controls_in: controls,
-            controls_out: told,
+            controls_out: reported,
             max_frames: request.max_frames,
             onward: onward as usize,
             earlier: earlier as usize,

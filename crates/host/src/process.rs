@@ -63,7 +63,7 @@ pub(crate) struct ChildProcess {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ChildSaid {
+pub(crate) enum ChildMessage {
     Line(String),
     Nothing,
     Late,
@@ -107,8 +107,8 @@ impl ChildProcess {
         stdin.flush()
     }
 
-    pub(crate) fn line(&mut self, until: LocalTime, also: Option<BorrowedFd<'_>>) -> ChildSaid {
-        let Some(stdout) = &mut self.child.stdout else { return ChildSaid::Nothing };
+    pub(crate) fn line(&mut self, until: LocalTime, also: Option<BorrowedFd<'_>>) -> ChildMessage {
+        let Some(stdout) = &mut self.child.stdout else { return ChildMessage::Nothing };
         let mut room = [0; 4096];
         // Bytes already searched for an end of line: searching a long line again with each read
         // would take seconds.
@@ -118,21 +118,21 @@ impl ChildProcess {
             if let Some(end) = end.map(|end| searched + end) {
                 let rest = self.begun.split_off(end + 1);
                 let line = core::mem::replace(&mut self.begun, rest);
-                return ChildSaid::Line(String::from_utf8_lossy(&line[..end]).into_owned());
+                return ChildMessage::Line(String::from_utf8_lossy(&line[..end]).into_owned());
             }
             searched = self.begun.len();
             if searched > LONGEST_LINE {
-                return ChildSaid::Nothing;
+                return ChildMessage::Nothing;
             }
             let pipe = stdout.as_fd();
             if !wait(&[&pipe, &also.unwrap_or(pipe)], until) {
-                return ChildSaid::Late;
+                return ChildMessage::Late;
             }
             if also.is_some_and(|also| wait(&[&also], LocalTime::ZERO)) {
-                return ChildSaid::Late;
+                return ChildMessage::Late;
             }
             match stdout.read(&mut room) {
-                Ok(0) | Err(_) => return ChildSaid::Nothing,
+                Ok(0) | Err(_) => return ChildMessage::Nothing,
                 Ok(read) => self.begun.extend_from_slice(&room[..read]),
             }
         }
@@ -274,7 +274,7 @@ fn name_of(signal: i32) -> String {
 mod tests {
     use super::*;
 
-    fn line_of(script: &str, kept: Vec<BorrowedFd<'_>>) -> ChildSaid {
+    fn line_of(script: &str, kept: Vec<BorrowedFd<'_>>) -> ChildMessage {
         let words = ["-c", script].map(OsString::from).to_vec();
         let starting = Starting { words, kept, heard: false };
         let mut child = ChildProcess::start(&ChildProgram::at("/bin/sh"), &starting).unwrap();
@@ -294,7 +294,7 @@ mod tests {
             let script = format!("test -e /proc/self/fd/{}; echo $?", fd.as_raw_fd());
             line_of(&script, kept)
         };
-        let answer = |status: &str| ChildSaid::Line(status.to_owned());
+        let answer = |status: &str| ChildMessage::Line(status.to_owned());
         assert_eq!(is_open(&left_open, vec![kept.as_fd()]), answer("1"));
         assert_eq!(is_open(&kept, vec![kept.as_fd()]), answer("0"));
     }
@@ -306,9 +306,9 @@ mod tests {
         let starting = Starting { words, ..Starting::default() };
         let mut child = ChildProcess::start(&ChildProgram::at("/bin/sh"), &starting).unwrap();
         let mut next = || child.line(now() + Span::from_secs(10), None);
-        let line = |text: &str| ChildSaid::Line(text.to_owned());
+        let line = |text: &str| ChildMessage::Line(text.to_owned());
         assert_eq!([next(), next()], [line("one"), line("two")]);
-        assert_eq!([next(), next()], [line(&"x".repeat(10_000)), ChildSaid::Nothing]);
+        assert_eq!([next(), next()], [line(&"x".repeat(10_000)), ChildMessage::Nothing]);
     }
 
     #[test]
@@ -317,7 +317,10 @@ mod tests {
             let words = ["-c", "echo; exec sleep 60"].map(OsString::from).to_vec();
             let starting = Starting { words, ..Starting::default() };
             let mut child = ChildProcess::start(&ChildProgram::at("/bin/sh"), &starting).unwrap();
-            assert_eq!(child.line(now() + Span::from_secs(10), None), ChildSaid::Line("".into()));
+            assert_eq!(
+                child.line(now() + Span::from_secs(10), None),
+                ChildMessage::Line("".into())
+            );
             child
         };
         let mut child = std::thread::spawn(start).join().unwrap();
@@ -333,7 +336,7 @@ mod tests {
         let starting = Starting { words, ..Starting::default() };
         let begun = now();
         let mut child = ChildProcess::start(&ChildProgram::at("/bin/sh"), &starting).unwrap();
-        assert_eq!(child.line(now() + Span::from_secs(30), None), ChildSaid::Line("".into()));
+        assert_eq!(child.line(now() + Span::from_secs(30), None), ChildMessage::Line("".into()));
         let (first, elapsed) = (child.processor_time().unwrap(), now() - begun);
         assert!(
             Span::ZERO < first && first <= elapsed + Span::from_millis(50),

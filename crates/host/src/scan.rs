@@ -12,7 +12,7 @@ use tautline_io::clock::now;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::ladspa::description::PluginDescription;
-use crate::process::{ChildProcess, ChildProgram, ChildSaid, SCAN, Starting, words_of};
+use crate::process::{ChildMessage, ChildProcess, ChildProgram, SCAN, Starting, words_of};
 
 /// Timeout for a library's answer. The slowest in Debian take some milliseconds.
 pub const TIMEOUT: Span = Span::from_secs(5);
@@ -144,12 +144,12 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LibraryAnswer {
-    Library(AskedLibrary),
+    Library(LibraryRequest),
     Refused(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(crate) struct AskedLibrary {
+pub(crate) struct LibraryRequest {
     pub(crate) plugins: Vec<PluginDescription>,
     pub(crate) skipped: Vec<String>,
 }
@@ -158,7 +158,7 @@ pub(crate) fn ask(
     program: &ChildProgram,
     path: &Path,
     timeout: Span,
-) -> Result<AskedLibrary, String> {
+) -> Result<LibraryRequest, String> {
     let folders = program.readable().iter().map(|folder| folder.as_os_str().to_owned());
     let words = [SCAN.into(), path.as_os_str().to_owned()].into_iter().chain(folders).collect();
     let starting = Starting { words, ..Starting::default() };
@@ -167,17 +167,17 @@ pub(crate) fn ask(
     })?;
     let until = now() + timeout;
     match child.line(until, None) {
-        ChildSaid::Line(line) => match serde_json::from_str(&line) {
+        ChildMessage::Line(line) => match serde_json::from_str(&line) {
             Ok(LibraryAnswer::Library(asked)) => Ok(asked),
             Ok(LibraryAnswer::Refused(why)) => Err(why),
             Err(error) => {
                 Err(format!("its process said nonsense: {error}; leave it out of LADSPA_PATH"))
             }
         },
-        ChildSaid::Late => Err(format!(
+        ChildMessage::Late => Err(format!(
             "loading it does not come to an end, within {timeout}; leave it out of LADSPA_PATH"
         )),
-        ChildSaid::Nothing => {
+        ChildMessage::Nothing => {
             // A crashed child has ended by now; a silent one is killed.
             let how =
                 words_of(child.end(until.min(now() + Span::from_secs(1)).max(LocalTime::ZERO)));

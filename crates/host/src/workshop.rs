@@ -410,7 +410,7 @@ impl Drop for PluginWorkshop {
 pub enum WorkNews {
     /// Its process died, or hung and was killed; the state has the reason. Another process starts.
     BegunAnew(WorkStreamState),
-    GivenUp(WorkStreamState),
+    Abandoned(WorkStreamState),
     Ended(WorkStreamState, StreamOver),
 }
 

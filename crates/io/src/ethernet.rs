@@ -113,7 +113,7 @@ pub fn open_stream(
         return Err(OpenError {
             tried: format!("sending packets of {datagram_bytes} bytes via {interface}"),
             answer: format!("its frames hold at most {most}, and Ethernet does not fragment"),
-            mend: "use a shorter --ptime".to_owned(),
+            hint: "use a shorter --ptime".to_owned(),
             errno: libc::EMSGSIZE,
         });
     }
@@ -170,8 +170,8 @@ fn configure(socket: &Socket, options: &EthernetOptions, index: u32) -> io::Resu
 }
 
 fn missing_right(tried: String, error: &io::Error) -> OpenError {
-    let mend = format!("Ethernet frames need CAP_NET_RAW: {}", granting("cap_net_raw"));
-    OpenError::new(tried, error, mend)
+    let hint = format!("Ethernet frames need CAP_NET_RAW: {}", granting("cap_net_raw"));
+    OpenError::new(tried, error, hint)
 }
 
 fn join(socket: &Socket, group: EthernetAddress, index: u32) -> io::Result<()> {

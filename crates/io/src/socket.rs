@@ -123,24 +123,24 @@ impl LinkCounters {
 
 /// Error from opening a link, with its fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{tried}: {answer}; {mend}")]
+#[error("{tried}: {answer}; {hint}")]
 pub struct OpenError {
     /// The failed operation, with the address.
     pub tried: String,
     /// Error message of the system.
     pub answer: String,
     /// How to fix it.
-    pub mend: String,
+    pub hint: String,
     /// The system's error number; 0 if the error is not from the system.
     pub errno: i32,
 }
 
 impl OpenError {
-    pub(crate) fn new(tried: String, error: &std::io::Error, mend: impl Into<String>) -> Self {
+    pub(crate) fn new(tried: String, error: &std::io::Error, hint: impl Into<String>) -> Self {
         let errno = error.raw_os_error().unwrap_or(0);
         let text = error.to_string();
         let answer = text.split(" (os error").next().unwrap_or(&text).to_lowercase();
-        Self { tried, answer, mend: mend.into(), errno }
+        Self { tried, answer, hint: hint.into(), errno }
     }
 }
 

@@ -37,8 +37,11 @@ mod tests {
 
     #[test]
     fn a_capability_is_granted_to_the_program_that_asks_for_it() {
-        let told = granting("cap_net_raw");
+        let reported = granting("cap_net_raw");
         let own = std::env::current_exe().unwrap();
-        assert!(told.ends_with(&format!("`setcap cap_net_raw+ep {}`", own.display())), "{told}");
+        assert!(
+            reported.ends_with(&format!("`setcap cap_net_raw+ep {}`", own.display())),
+            "{reported}"
+        );
     }
 }

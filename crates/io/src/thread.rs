@@ -203,14 +203,14 @@ impl fmt::Display for Granted {
         if self.is_granted() {
             return write!(f, "{}", self.asked);
         }
-        let mend = match (self.errno, self.asked) {
+        let hint = match (self.errno, self.asked) {
             (libc::EBUSY, _) => "other deadlines leave too little time: request less runtime",
             (_, Scheduler::Deadline { .. }) => "run it as root, or with CAP_SYS_NICE on all cores",
             _ => {
                 "give the user an rtprio limit (/etc/security/limits.d) or the program CAP_SYS_NICE"
             }
         };
-        write!(f, "other because the system refused {}: {}; {mend}", self.asked, sentence(self.errno))
+        write!(f, "other: the system refused {}: {}; {hint}", self.asked, sentence(self.errno))
     }
 }
 
@@ -363,7 +363,7 @@ mod tests {
         let refused = Granted { asked: Scheduler::Fifo(70), errno: libc::EPERM };
         assert_eq!(
             refused.to_string(),
-            "other because the system refused fifo:70: operation not permitted; give the user an \
+            "other: the system refused fifo:70: operation not permitted; give the user an \
              rtprio limit (/etc/security/limits.d) or the program CAP_SYS_NICE"
         );
         assert_eq!(refused.effective(), Scheduler::Other);

@@ -42,7 +42,7 @@ const HELP: &str = r#"How much later the second tap has the sound than the first
 recording, such as what goes into a box and what comes out of it:
   taut lab align recording.wav
   # The third channel against the first, up to a quarter of a second apart:
-  taut lab align recording.wav --channels 1,3 --most 250ms --report json
+  taut lab align recording.wav --channels 1,3 --max-delay 250ms --report json
   # Two files that begin at one instant, the first channel of each:
   taut lab align before.wav --second after.wav
   # Two channels of a card, as they are for ten seconds, as a page:
@@ -63,7 +63,7 @@ given, but the period and the possible delay nearest to 0.
 A window without a delay is invalid, and each reason is a row: a tap is silent;
 both have nothing in common (unlike); several delays are as good (ambiguous,
 with up to eight of them), as of an echo or a tone; the best is at the end of
---most; the recording ends before the second tap has it; the delay steps within
+--max-delay; the recording ends before the second tap has it; the delay steps within
 it. What both taps share, such as the converter of one card, is not seen.
 
 Exit status: 0 if a delay was found, 1 if in no window, 2 wrong usage."#;
@@ -91,7 +91,7 @@ pub struct AlignFlags {
     channels: Option<[usize; 2]>,
     /// Maximum delay, in either direction [default: 100ms, or the recording]
     #[arg(long, value_name = "TIME", value_parser = span)]
-    most: Option<Span>,
+    max_delay: Option<Span>,
     /// Window per delay; longer is more precise
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = span)]
     window: Span,
@@ -106,8 +106,9 @@ fn two_channels(text: &str) -> Result<[usize; 2], String> {
         |text: &str| text.trim().parse().ok().filter(|channel| (1..=64).contains(channel));
     let two =
         text.split_once(',').and_then(|(first, second)| Some([channel(first)?, channel(second)?]));
-    two.ok_or_else(|| format!("invalid channels '{text}': must be two, counted from 1, such as \
-                               1,2"))
+    two.ok_or_else(|| {
+        format!("invalid channels '{text}': must be two, counted from 1, such as 1,2")
+    })
 }
 
 pub(crate) fn run(flags: &AlignFlags) -> Result<(), Failure> {
@@ -118,8 +119,9 @@ pub(crate) fn run(flags: &AlignFlags) -> Result<(), Failure> {
     let report = match (&flags.recording, &flags.device) {
         (Some(recording), _) => of_files(flags, recording)?,
         (None, Some(device)) => of_device(flags, device, &answer)?,
-        (None, None) => return Err(Failure::usage("no recording: name a file, or a device with \
-                                                   --device")),
+        (None, None) => {
+            return Err(Failure::usage("no recording: name a file, or a device with --device"));
+        }
     };
     answer.give(report)
 }
@@ -152,15 +154,15 @@ fn taps(
     channels: [usize; 2],
 ) -> Result<LabReport, Failure> {
     let shorter = rate.span_of(Frames::from_len(first.len().min(second.len())));
-    if let Some(most) = flags.most.filter(|most| *most > shorter) {
+    if let Some(max_delay) = flags.max_delay.filter(|max_delay| *max_delay > shorter) {
         return Err(Failure::usage(format!(
-            "cannot find a delay of {most} in {shorter} of sound; use a smaller --most or a \
+            "cannot find a delay of {max_delay} in {shorter} of sound; use a smaller --max-delay or a \
              longer recording"
         )));
     }
-    let most = flags.most.unwrap_or(Span::from_millis(100));
-    let [window, most] = [flags.window, most].map(|span| rate.frames_within(span));
-    let found = between(first, second, &BetweenOptions { rate, window, most });
+    let max_delay = flags.max_delay.unwrap_or(Span::from_millis(100));
+    let [window, max_delay] = [flags.window, max_delay].map(|span| rate.frames_within(span));
+    let found = between(first, second, &AlignOptions { rate, window, max_delay });
     let mut report = found.report(&name(channels));
     let why = match found.window.cmp(&window) {
         Ordering::Less => "the recording is shorter",
@@ -179,8 +181,8 @@ fn of_device(flags: &AlignFlags, spec: &DeviceSpec, answer: &Answer) -> Result<L
         ));
     }
     let channels = flags.channels.unwrap_or([1, 2]);
-    let most = channels[0].max(channels[1]) as u32;
-    let count = Channels::new(most).map_err(|error| Failure::usage(error.to_string()))?;
+    let max_delay = channels[0].max(channels[1]) as u32;
+    let count = Channels::new(max_delay).map_err(|error| Failure::usage(error.to_string()))?;
     let opened = open_measured(spec, Direction::Capture, flags.pace.settings(count))?;
     let frames = opened.device.settings().rate.frames_within(flags.duration);
     check_room(frames.as_len())?;
@@ -216,18 +218,19 @@ fn name([first, second]: [usize; 2]) -> String {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BetweenOptions {
+pub struct AlignOptions {
     pub rate: Rate,
     /// Frames per delay; a shorter recording is one window.
     pub window: Frames,
-    pub most: Frames,
+    pub max_delay: Frames,
 }
 
-impl BetweenOptions {
+impl AlignOptions {
     /// One delay per half second, of 100 ms at most.
     pub fn new(rate: Rate) -> Self {
-        let [window, most] = [500, 100].map(|millis| rate.frames_within(Span::from_millis(millis)));
-        Self { rate, window, most }
+        let [window, max_delay] =
+            [500, 100].map(|millis| rate.frames_within(Span::from_millis(millis)));
+        Self { rate, window, max_delay }
     }
 }
 
@@ -315,8 +318,8 @@ impl TapDelays {
     }
 }
 
-pub fn between(first: &[f32], second: &[f32], options: &BetweenOptions) -> TapDelays {
-    series::TapSeries::of(first, second, options).told()
+pub fn between(first: &[f32], second: &[f32], options: &AlignOptions) -> TapDelays {
+    series::TapSeries::of(first, second, options).reported()
 }
 
 /// Frames, rounded to 2⁻³² frame.

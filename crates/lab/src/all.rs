@@ -71,9 +71,8 @@ pub struct AllFlags {
 }
 
 fn step(name: &str) -> Result<&'static Experiment, String> {
-    Experiment::named(name).ok_or_else(|| {
-        format!("unknown experiment '{name}'; `taut lab list` lists them")
-    })
+    Experiment::named(name)
+        .ok_or_else(|| format!("unknown experiment '{name}'; `taut lab list` lists them"))
 }
 
 pub(crate) fn run(flags: &AllFlags) -> Result<(), Failure> {
@@ -92,12 +91,11 @@ pub(crate) fn run(flags: &AllFlags) -> Result<(), Failure> {
     let failed = report.experiments.iter().filter(|outcome| outcome.failed.is_some());
     match failed.map(|outcome| outcome.name).collect::<Vec<_>>() {
         none if none.is_empty() && !report.ended_early => Ok(()),
-        none if none.is_empty() => {
-            Err(Failure::running("stopped before all experiments had run"))
-        }
-        names => {
-            Err(Failure::running(format!("{} measured nothing (see the reason above)", names.join(", "))))
-        }
+        none if none.is_empty() => Err(Failure::running("stopped before all experiments had run")),
+        names => Err(Failure::running(format!(
+            "{} measured nothing (see the reason above)",
+            names.join(", ")
+        ))),
     }
 }
 
@@ -201,14 +199,14 @@ fn once(
     // Own process group: at Ctrl-C the experiment gets one signal, from here. A second one would
     // end it without a report.
     let mut child = command.process_group(0).spawn().map_err(not_started)?;
-    let mut told: Option<Instant> = None;
+    let mut reported: Option<Instant> = None;
     loop {
         if let Some(status) = child.try_wait().map_err(not_started)? {
             return Ok(status);
         }
-        match told {
+        match reported {
             None if stop.is_requested() => {
-                told = Some(Instant::now());
+                reported = Some(Instant::now());
                 interrupt(&mut child);
             }
             Some(since) if since.elapsed() > GRACE => {

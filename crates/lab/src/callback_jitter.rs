@@ -81,12 +81,12 @@ pub(crate) fn run(flags: &CallbackJitterFlags) -> Result<(), Failure> {
         ));
     }
     let answer = Answer::open(&flags.reporting)?;
-    let (mut devices, mut notes, mut told) = (Vec::<OpenedSide>::new(), Vec::new(), Vec::new());
+    let (mut devices, mut notes, mut reported) = (Vec::<OpenedSide>::new(), Vec::new(), Vec::new());
     for (spec, directions) in asked {
         let opened = open_measured(spec, directions, flags.pace.settings(flags.channels))?;
         check_room(flags.calls(&opened.device.settings()))?;
         notes.extend(at_ports(spec));
-        told.push(opened.notes);
+        reported.push(opened.notes);
         let mut name = spec.to_string();
         let same = |(side, _): &&OpenedSide| side.name.starts_with(&name);
         let before = devices.iter().filter(same).count();
@@ -101,7 +101,7 @@ pub(crate) fn run(flags: &CallbackJitterFlags) -> Result<(), Failure> {
     answer.tell(&format!("{} device{plural} for {time}", devices.len()));
     let mut report = measure(devices, flags, &answer.stop)?;
     report.notes.extend(notes);
-    report.notes.extend(told.iter().flat_map(|notes| notes.take()));
+    report.notes.extend(reported.iter().flat_map(|notes| notes.take()));
     answer.give(report)
 }
 

@@ -355,10 +355,9 @@ fn measure(
     report.hosts.push(host);
     report.notes.extend(figures::notes((options, points), machines));
     if let Some(refused) = measuring.stall_monitor.trust().refused {
-        report
-            .notes
-            .push(format!("stalls may be caused by other programs: the stall monitor runs as \
-                           {refused}"));
+        report.notes.push(format!(
+            "stalls may be caused by other programs: the stall monitor runs as {refused}"
+        ));
     }
     (report, unanswered(of_workers))
 }

@@ -53,8 +53,9 @@ impl ReadFrames {
     pub(crate) fn note(&self) -> Option<String> {
         let Self { other_links, .. } = self;
         (*other_links > 0).then(|| {
-            format!("{other_links} frames have an unsupported link type; capture Ethernet or -i \
-                     any")
+            format!(
+                "{other_links} frames have an unsupported link type; capture Ethernet or -i any"
+            )
         })
     }
 }
@@ -101,8 +102,7 @@ impl CaptureBlocks<'_> {
                 Err(PcapError::Eof) => return Ok(()),
                 Err(PcapError::Incomplete(_)) => {}
                 Err(PcapError::UnexpectedEof) => {
-                    return Err("it ends within a frame; the frames before were read"
-                        .to_owned());
+                    return Err("it ends within a frame; the frames before were read".to_owned());
                 }
                 Err(_) => {
                     return Err("it is damaged; the frames before the damage were read".to_owned());

@@ -76,10 +76,10 @@ pub enum Lab {
     Hear(Box<delay::MarkSide>),
     /// Play noise until Ctrl-C, for an experiment
     #[command(hide = true)]
-    Mouth(mouth_to_ear::BesideFlags),
+    Mouth(mouth_to_ear::NoiseFlags),
     /// Record a device until Ctrl-C, then print the sound, for an experiment
     #[command(hide = true)]
-    Tap(mouth_to_ear::BesideFlags),
+    Tap(mouth_to_ear::NoiseFlags),
     /// Write the sound whose quality is measured, for an experiment
     #[command(hide = true)]
     Sound(quality::KnownSound),
@@ -108,9 +108,7 @@ fn list() {
     screen::say(
         "all             run every experiment briefly and write an index page of their reports",
     );
-    screen::say(
-        "compare         compare two reports stage by stage and detect regressions",
-    );
+    screen::say("compare         compare two reports stage by stage and detect regressions");
     screen::say(
         "impair          relay a stream like a bad network: delay, lose, reorder, duplicate",
     );

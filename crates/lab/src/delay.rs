@@ -44,7 +44,7 @@ use crate::runner::ClockFlags;
 use crate::signals::stop_with_agent;
 use apart::{MarkPart, PartError};
 pub use joined::{DelayBetween, measure_between};
-pub use judge::{Exactness, HeardMark, Judge, Outcome, Played};
+pub use judge::{Exactness, Judge, JudgedMark, Outcome, Played};
 use player::{Marks, PlayedSound, Player};
 use recorder::{MarkReader, MarkRecorder, MarkSearch};
 pub use report::{MeasuredDelay, QUESTION};

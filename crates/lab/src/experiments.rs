@@ -91,7 +91,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         does: "find the minimum latency without loss, and hold it",
         turn: 6,
         // Buffers outlast interruptions on a shared machine, up to 119 ms.
-        words: "lab min-latency --period 240 --periods 32 --step 50ms --most 500ms --duration 500ms --settle 1s \
+        words: "lab min-latency --period 240 --periods 32 --step 50ms --max-latency 500ms --duration 500ms --settle 1s \
                 --hold 1s",
         ..SENDS
     },
@@ -156,7 +156,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         asks: "how many streams run without a miss?",
         does: "send more and more streams until the first miss, then hold the maximum",
         turn: 10,
-        words: "lab load --duration 1s --settle 1s --most 16 --hold 2 --allow 1%",
+        words: "lab load --duration 1s --settle 1s --max-streams 16 --hold 2 --allow 1%",
         ..SENDS
     },
     Experiment {

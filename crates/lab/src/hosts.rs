@@ -408,10 +408,7 @@ impl LabHost {
     }
 
     fn confused(&self, answer: &AgentAnswer) -> HostError {
-        self.refused(&format!(
-            "unexpected answer: {}",
-            first(&format!("{answer:?}"), 80)
-        ))
+        self.refused(&format!("unexpected answer: {}", first(&format!("{answer:?}"), 80)))
     }
 }
 

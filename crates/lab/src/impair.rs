@@ -173,9 +173,7 @@ fn options(flags: &ImpairFlags) -> Result<RelayOptions, Failure> {
 
 fn by_udp(address: &Address, resolved: &Resolved) -> Result<(SocketAddr, SocketAddr), Failure> {
     resolved.media().zip(resolved.reports()).ok_or_else(|| {
-        Failure::usage(format!(
-            "unsupported address {address}: the relay forwards only UDP"
-        ))
+        Failure::usage(format!("unsupported address {address}: the relay forwards only UDP"))
     })
 }
 

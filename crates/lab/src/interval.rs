@@ -7,7 +7,7 @@ mod beside;
 mod figures;
 mod flows;
 mod listen;
-mod rungs;
+mod pacing_modes;
 mod stamps;
 #[cfg(test)]
 mod tests;
@@ -20,7 +20,7 @@ use clap::{ArgGroup, Args};
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::address::{Address, StreamPlace};
 use tautline_engine::plan::pacing::PacingMode;
-use tautline_engine::plan::sockets::hearing_by_ethernet;
+use tautline_engine::plan::sockets::ethernet_receiver;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::stream::{StreamFormat, packet_frames};
@@ -38,7 +38,7 @@ use crate::signals::stop_with_agent;
 use crate::streams::{LabStream, LabWire};
 use flows::{MIN, ReadCapture, SortedFlows, read_capture};
 use listen::{Socket, listen};
-use rungs::climb;
+use pacing_modes::climb;
 
 const HELP: &str = r#"Examples:
   # How evenly `taut send --packet-log sent.csv` handed its packets over:
@@ -52,7 +52,7 @@ const HELP: &str = r#"Examples:
   taut lab interval --listen avtp://eth0/91:E0:F0:00:FE:01 --duration 300s
   # A stream of class A to another host, by each rung of the pacing ladder that
   # there is here, five minutes each:
-  taut lab interval --rungs --with ssh:studio --duration 300s
+  taut lab interval --pacing-modes --with ssh:studio --duration 300s
 
 Two rows for each stream: from each packet to the next, and how much later each
 is than the earliest by the stream's own media clock, whose rate is found from
@@ -68,7 +68,7 @@ late packets were handed over."#;
 /// `taut lab interval`
 #[derive(Debug, Args)]
 #[command(after_help = HELP,
-          group = ArgGroup::new("source").required(true).args(["packet_log", "listen", "pcap", "rungs"]))]
+          group = ArgGroup::new("source").required(true).args(["packet_log", "listen", "pcap", "pacing_modes"]))]
 pub struct IntervalFlags {
     /// Packet log of a sender, from `taut send --packet-log`
     #[arg(long, value_name = "FILE.csv")]
@@ -81,25 +81,25 @@ pub struct IntervalFlags {
     pcap: Option<PathBuf>,
     /// Send a stream with each pacing mode, and with a bare loop for comparison
     #[arg(long)]
-    rungs: bool,
+    pacing_modes: bool,
     /// Only this pacing mode; repeatable
-    #[arg(long, value_name = "HOW", requires = "rungs", help_heading = "Rungs")]
+    #[arg(long, value_name = "HOW", requires = "pacing_modes", help_heading = "Pacing modes")]
     pacing: Vec<PacingMode>,
     /// Audio time in one packet
     #[arg(long, value_name = "TIME", default_value = "125us", value_parser = span,
-          help_heading = "Rungs")]
+          help_heading = "Pacing modes")]
     ptime: Span,
     /// Device period in frames
-    #[arg(long, value_name = "FRAMES", default_value_t = 48, help_heading = "Rungs",
+    #[arg(long, value_name = "FRAMES", default_value_t = 48, help_heading = "Pacing modes",
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     period: u32,
     /// Latency of the stream
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = span,
-          help_heading = "Rungs")]
+          help_heading = "Pacing modes")]
     latency: Span,
     /// Send AVTP via these interfaces, here and there [default of the second: the same name]
-    #[arg(long, value_name = "IF[,IF]", requires = "rungs", value_parser = interfaces,
-          conflicts_with = "at", help_heading = "Rungs")]
+    #[arg(long, value_name = "IF[,IF]", requires = "pacing_modes", value_parser = interfaces,
+          conflicts_with = "at", help_heading = "Pacing modes")]
     avtp: Option<[String; 2]>,
     #[command(flatten)]
     far: FarEnd,
@@ -169,7 +169,7 @@ fn interfaces(text: &str) -> Result<[String; 2], String> {
 const PACKETS_PER_SECOND: u32 = 8000;
 
 pub(crate) fn run(flags: &IntervalFlags) -> Result<(), Failure> {
-    if flags.rungs {
+    if flags.pacing_modes {
         return by_rungs(flags);
     }
     let answer = match flags.listen {
@@ -187,7 +187,11 @@ pub(crate) fn run(flags: &IntervalFlags) -> Result<(), Failure> {
             of_capture(file, flags.rate)
         }
         (_, _, Some(address)) => heard(flags, address, &answer)?,
-        _ => return Err(Failure::usage("give one of --packet-log, --pcap, --listen and --rungs")),
+        _ => {
+            return Err(Failure::usage(
+                "give one of --packet-log, --pcap, --listen and --pacing-modes",
+            ));
+        }
     };
     answer.give(report)
 }
@@ -241,7 +245,7 @@ fn heard(flags: &IntervalFlags, address: &Address, answer: &Answer) -> Result<La
             packets_per_second: PACKETS_PER_SECOND,
             ..UdpOptions::receiver(media)
         })?,
-        StreamPlace::Ethernet(place) => Socket::ethernet(&hearing_by_ethernet(&place))?,
+        StreamPlace::Ethernet(place) => Socket::ethernet(&ethernet_receiver(&place))?,
         StreamPlace::Tcp(_) => {
             let why = format!("{address} is TCP, which does not preserve packets");
             return Err(Failure::usage(format!("{why}; capture it and use --pcap FILE")));

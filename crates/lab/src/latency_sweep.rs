@@ -13,7 +13,7 @@ use tautline_ui::failure::Failure;
 use crate::loadgen::{BusyHost, Noise, TcpRate};
 use crate::report::ReportRow;
 use crate::runner::{BusyFlags, StreamFlags, counted_down, line};
-pub use rungs::{RUNGS, Rung};
+pub use rungs::{RUNGS, SweepCase};
 
 const HELP: &str = r#"Examples:
   # On this machine alone, the ten latencies of the thesis and four below:
@@ -21,13 +21,13 @@ const HELP: &str = r#"Examples:
   # To another machine, by ssh without a password, with a page at the end:
   taut lab latency-sweep --with ssh:studio --report-file ladder.html
   # One rung, between two namespaces of one machine:
-  taut lab latency-sweep --rung "test 10" --with netns:far --duration 60s
+  taut lab latency-sweep --case "test 10" --with netns:far --duration 60s
   # The same while the network carries what the thesis's did, and without what
   # somebody handles of it:
-  taut lab latency-sweep --rung "test 10" --with ssh:studio --noise silent \
+  taut lab latency-sweep --case "test 10" --with ssh:studio --noise silent \
       --noise noisy --noise unhandled
   # While every core of the receiver's host is kept busy:
-  taut lab latency-sweep --rung "1 ms" --load spin
+  taut lab latency-sweep --case "1 ms" --load spin
 
 Each row is `taut send` and `taut recv` as anybody runs them: capture to DAC by
 the sound itself, packet by packet. The latency configured includes the period
@@ -40,8 +40,8 @@ hosts are known no better than --max-uncertainty, or if one was set meanwhile."#
 #[command(after_help = HELP)]
 pub struct LatencySweepFlags {
     /// Only this step, such as `test 10`; repeatable
-    #[arg(long, value_name = "NAME", value_parser = rung, help_heading = "Run")]
-    rung: Vec<Rung>,
+    #[arg(long, value_name = "NAME", value_parser = case, help_heading = "Run")]
+    case: Vec<SweepCase>,
     /// Repeat each step with other traffic: silent, noisy or unhandled; repeatable
     ///
     /// noisy is multicast that no program reads, and small packets that a program reads; unhandled
@@ -57,35 +57,35 @@ pub struct LatencySweepFlags {
     streams: StreamFlags,
 }
 
-fn rung(text: &str) -> Result<Rung, String> {
-    let found = RUNGS.into_iter().find(|rung| rung.name == text);
+fn case(text: &str) -> Result<SweepCase, String> {
+    let found = RUNGS.into_iter().find(|case| case.name == text);
     found.ok_or_else(|| {
-        let names = RUNGS.map(|rung| format!("`{}` ({})", rung.name, rung.latency)).join(", ");
+        let names = RUNGS.map(|case| format!("`{}` ({})", case.name, case.latency)).join(", ");
         format!("unknown step '{text}'; available: {names}")
     })
 }
 
 pub(crate) fn run(flags: &LatencySweepFlags) -> Result<(), Failure> {
-    let rungs = if flags.rung.is_empty() { &RUNGS[..] } else { &flags.rung };
+    let rungs = if flags.case.is_empty() { &RUNGS[..] } else { &flags.case };
     let noises: Vec<_> = flags.noise.iter().map(|noise| noise.and_tcp(flags.tcp_rate)).collect();
     let (plan, load) = (flags.streams.plan(), flags.busy.load.as_ref());
     let words = counted_down(rungs.len() * noises.len(), line);
     flags.streams.run("latency-sweep", words, |ends, cases, _| {
-        for (rung, noise) in
-            rungs.iter().flat_map(|rung| noises.iter().map(move |noise| (rung, *noise)))
+        for (case, noise) in
+            rungs.iter().flat_map(|case| noises.iter().map(move |noise| (case, *noise)))
         {
             let name = match noise {
-                Noise::SILENT => rung.to_string(),
-                noise => format!("{rung}, {noise}"),
+                Noise::SILENT => case.to_string(),
+                noise => format!("{case}, {noise}"),
             };
             let name = BusyHost::named(load, name);
             cases.run(&name, ends, |ends| {
-                let plan = rung.plan(&plan);
+                let plan = case.plan(&plan);
                 let (outcome, beside) =
                     BusyHost::around_if(load, ends, &plan, |ends| noise.around(ends, &plan))?;
-                let mut row = judged(outcome.row(&name), rung, plan.rate);
+                let mut row = judged(outcome.row(&name), case, plan.rate);
                 // The published values had only network load.
-                row.published = load.map_or_else(|| rung.published(noise), |_| Vec::new());
+                row.published = load.map_or_else(|| case.published(noise), |_| Vec::new());
                 beside.tell(&mut row);
                 Ok(row)
             });
@@ -97,10 +97,10 @@ pub(crate) fn run(flags: &LatencySweepFlags) -> Result<(), Failure> {
 const REST: &str = "measured minus configured is within a frame if it is at most a frame plus the \
                     uncertainty of the median, in either direction";
 
-fn judged(mut row: ReportRow, rung: &Rung, rate: u32) -> ReportRow {
-    row.add("period_ns", "period", rung.period.as_nanos());
-    row.add("ptime_ns", "ptime", rung.ptime.as_nanos());
-    row.add("left_for_network_ns", "for the network", rung.left_for_network().as_nanos());
+fn judged(mut row: ReportRow, case: &SweepCase, rate: u32) -> ReportRow {
+    row.add("period_ns", "period", case.period.as_nanos());
+    row.add("ptime_ns", "ptime", case.ptime.as_nanos());
+    row.add("left_for_network_ns", "for the network", case.left_for_network().as_nanos());
     tell_rest(&mut row, rate);
     row
 }

@@ -13,7 +13,7 @@ use tautline_proto::time::Span;
 use tautline_ui::failure::Failure;
 
 use crate::hosts::{ChildLimits, HostError};
-use crate::loadgen::{Burden, BurdenSide, RunningBurdens, among};
+use crate::loadgen::{LoadKind, LoadSide, RunningBurdens, among};
 use crate::report::ReportRow;
 use crate::runner::{StreamFlags, counted_down, line};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
@@ -71,9 +71,7 @@ impl FromStr for ResourceLimit {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut all = NAMES.iter().zip(RESOURCE_LIMITS);
         let found = all.find(|(name, _)| **name == text).map(|(_, hunger)| hunger);
-        found.ok_or_else(|| {
-            format!("unknown limit '{text}'; available: {}", NAMES.join(", "))
-        })
+        found.ok_or_else(|| format!("unknown limit '{text}'; available: {}", NAMES.join(", ")))
     }
 }
 
@@ -81,13 +79,13 @@ impl FromStr for ResourceLimit {
 const SCHEDULERS: [Option<&str>; 2] = [None, Some("other")];
 
 #[derive(Debug, Clone)]
-pub struct StarvedStep {
+pub struct LimitStep {
     hunger: ResourceLimit,
     scheduler: Option<String>,
 }
 
 /// Each limit with the given scheduler, or with real time and without.
-pub fn steps(hungers: &[ResourceLimit], scheduler: Option<&str>) -> Vec<StarvedStep> {
+pub fn steps(hungers: &[ResourceLimit], scheduler: Option<&str>) -> Vec<LimitStep> {
     let schedulers = match scheduler {
         Some(scheduler) => vec![Some(scheduler)],
         None => SCHEDULERS.to_vec(),
@@ -95,12 +93,12 @@ pub fn steps(hungers: &[ResourceLimit], scheduler: Option<&str>) -> Vec<StarvedS
     let each = |hunger: &ResourceLimit| {
         let hunger = *hunger;
         let all = schedulers.iter();
-        all.map(move |scheduler| StarvedStep { hunger, scheduler: scheduler.map(str::to_owned) })
+        all.map(move |scheduler| LimitStep { hunger, scheduler: scheduler.map(str::to_owned) })
     };
     hungers.iter().flat_map(each).collect()
 }
 
-impl StarvedStep {
+impl LimitStep {
     fn name(&self) -> String {
         let scheduler = self.scheduler.as_deref().unwrap_or("real time");
         match self.hunger {
@@ -123,11 +121,11 @@ impl StarvedStep {
         }
     }
 
-    fn burden(&self) -> Option<Burden> {
+    fn burden(&self) -> Option<LoadKind> {
         match self.hunger {
             ResourceLimit::Cpu(_) => None,
-            ResourceLimit::Shared(_) => Some(Burden::Cpu { threads: 1 }),
-            ResourceLimit::Memory(bytes) => Some(Burden::Memory { bytes: bytes * 2 }),
+            ResourceLimit::Shared(_) => Some(LoadKind::Cpu { threads: 1 }),
+            ResourceLimit::Memory(bytes) => Some(LoadKind::Memory { bytes: bytes * 2 }),
         }
     }
 }
@@ -149,7 +147,7 @@ pub(crate) fn run(flags: &LimitsFlags) -> Result<(), Failure> {
             cases.run(&name, ends, |ends| {
                 let outcome = starved(ends, step, &plan)?;
                 refused = outcome.heard.host.refused.priority.clone();
-                Ok(told(outcome.row(&name), &outcome))
+                Ok(reported(outcome.row(&name), &outcome))
             });
             if let Some(why) = refused {
                 cases.note(format!("{name}: {why}"));
@@ -163,7 +161,7 @@ const NOTE: &str = "quotas apply per 100 ms; they limit ordinary threads, and re
 
 fn starved(
     ends: &mut StreamEnds,
-    step: &StarvedStep,
+    step: &LimitStep,
     plan: &LabStream,
 ) -> Result<StreamOutcome, HostError> {
     let limits = step.limits();
@@ -171,7 +169,7 @@ fn starved(
         return ends.run(&LabStream { limits: Some(limits), ..plan.clone() });
     };
     let start = |running: &mut RunningBurdens, ends: &mut StreamEnds| {
-        running.start(ends, BurdenSide::Receiver, &burden, Some(limits))
+        running.start(ends, LoadSide::Receiver, &burden, Some(limits))
     };
     let (outcome, _) = among(ends, plan, start, |ends, beside| {
         let with = ChildLimits { beside: Some(beside), ..ChildLimits::default() };
@@ -180,7 +178,7 @@ fn starved(
     Ok(outcome)
 }
 
-fn told(mut row: ReportRow, outcome: &StreamOutcome) -> ReportRow {
+fn reported(mut row: ReportRow, outcome: &StreamOutcome) -> ReportRow {
     // Usage while packets counted.
     let Some(used) = outcome.used[1] else { return row };
     row.add("receiver_cpu_percent", "receiver, % of a core", used.percent(used.cpu));
@@ -206,11 +204,11 @@ mod tests {
     #[test]
     fn each_hunger_is_felt_with_real_time_and_without_unless_one_is_asked_for() {
         let names: Vec<String> =
-            steps(&RESOURCE_LIMITS, None).iter().map(StarvedStep::name).collect();
+            steps(&RESOURCE_LIMITS, None).iter().map(LimitStep::name).collect();
         assert_eq!(names.len(), 2 * RESOURCE_LIMITS.len());
         assert_eq!(names[..3], ["no cap, real time", "no cap, other", "50 %, real time"]);
         let asked: Vec<String> =
-            steps(&RESOURCE_LIMITS, Some("rr:5")).iter().map(StarvedStep::name).collect();
+            steps(&RESOURCE_LIMITS, Some("rr:5")).iter().map(LimitStep::name).collect();
         assert_eq!(asked.len(), RESOURCE_LIMITS.len());
         assert_eq!(asked[5], "64 MiB, shared, rr:5");
         assert_eq!("shared".parse(), Ok(ResourceLimit::Shared(50)));
@@ -220,7 +218,7 @@ mod tests {
     #[test]
     fn what_shares_a_group_wants_more_than_the_group_has() {
         for step in steps(&RESOURCE_LIMITS, None) {
-            if let (Some(high), Some(Burden::Memory { bytes })) =
+            if let (Some(high), Some(LoadKind::Memory { bytes })) =
                 (step.limits().memory_high, step.burden())
             {
                 assert!(bytes > high);

@@ -33,7 +33,7 @@ pub struct LoadFlags {
     /// Maximum number of streams
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Run",
           value_parser = clap::value_parser!(u16).range(1..=2048))]
-    most: u16,
+    max_streams: u16,
     /// Length of the final hold, in multiples of --duration
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Run",
           value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -53,7 +53,7 @@ pub struct LoadFlags {
 pub struct LoadSearch {
     good: u16,
     bad: Option<u16>,
-    most: u16,
+    max_streams: u16,
     /// Consecutive tries without a result.
     unknown: u8,
 }
@@ -62,8 +62,8 @@ pub struct LoadSearch {
 const TRIES: u8 = 2;
 
 impl LoadSearch {
-    pub fn new(most: u16) -> Self {
-        Self { good: 0, bad: None, most, unknown: 0 }
+    pub fn new(max_streams: u16) -> Self {
+        Self { good: 0, bad: None, max_streams, unknown: 0 }
     }
 
     /// Next number; `None` when the result is known to 1/20, or the search gave up.
@@ -72,8 +72,8 @@ impl LoadSearch {
             return None;
         }
         match self.bad {
-            None if self.good >= self.most => None,
-            None => Some(self.good.saturating_mul(2).clamp(1, self.most)),
+            None if self.good >= self.max_streams => None,
+            None => Some(self.good.saturating_mul(2).clamp(1, self.max_streams)),
             Some(bad) if bad - self.good <= (self.good / 20).max(1) => None,
             Some(bad) => Some(self.good + (bad - self.good) / 2),
         }
@@ -115,7 +115,7 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<(), Failure> {
 
 fn search(ends: &mut StreamEnds, cases: &mut Cases<'_>, plan: &LabStream, flags: &LoadFlags) {
     let load = flags.busy.load.as_ref();
-    let mut search = LoadSearch::new(flags.most);
+    let mut search = LoadSearch::new(flags.max_streams);
     // Returns whether this number passed, if known.
     let mut run = |cases: &mut Cases<'_>, name: String, plan: &LabStream, streams| {
         let (name, mut went) = (BusyHost::named(load, name), None);
@@ -153,8 +153,8 @@ fn search(ends: &mut StreamEnds, cases: &mut Cases<'_>, plan: &LabStream, flags:
     if run(cases, named(good) + ", held", &held, good) == Some(false) {
         cases.note(format!("{good} streams passed for {}, but not the hold", plan.duration));
     }
-    if good == flags.most {
-        cases.note(format!("stopped at {good} streams: the limit set by --most"));
+    if good == flags.max_streams {
+        cases.note(format!("stopped at {good} streams: the limit set by --max-streams"));
     }
 }
 
@@ -198,7 +198,7 @@ fn judged(
     let frozen = outcome.frozen() + if outcome.sender_only_froze() { never_sent } else { 0 };
     let came = (counted(|all| all.received) + lost).saturating_sub(counted(|all| all.duplicate));
     let due = came + never_sent;
-    let silent = usize::from(streams).saturating_sub(outcome.streams_heard());
+    let silent = usize::from(streams).saturating_sub(outcome.streams_received());
     row.missed = Some(Missed::of(missed, due));
     // Of all streams and the whole run.
     if missed > 0 {
@@ -276,8 +276,8 @@ mod tests {
         assert_eq!(went, None);
     }
 
-    fn steps(capacity: u16, most: u16) -> (Vec<u16>, u16) {
-        let (mut search, mut all) = (LoadSearch::new(most), Vec::new());
+    fn steps(capacity: u16, max_streams: u16) -> (Vec<u16>, u16) {
+        let (mut search, mut all) = (LoadSearch::new(max_streams), Vec::new());
         while let Some(streams) = search.next() {
             all.push(streams);
             assert!(all.len() < 40, "{all:?}");

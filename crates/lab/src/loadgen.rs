@@ -31,7 +31,7 @@ use crate::impair::BitRate;
 use crate::signals::stop_with_agent;
 pub use busy::BusyHost;
 pub use noise::{Beside, Noise, TcpRate};
-pub(crate) use running::{BurdenSide, RunningBurdens, among};
+pub(crate) use running::{LoadSide, RunningBurdens, among};
 
 /// `taut lab loadgen`
 #[derive(Debug, Args)]
@@ -40,12 +40,12 @@ pub struct LoadgenFlags {
     #[arg(long, value_name = "TIME", value_parser = span)]
     longest: Option<Span>,
     #[command(subcommand)]
-    kind: Burden,
+    kind: LoadKind,
 }
 
 /// A load. Each prints a report as JSON when it ends.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
-pub enum Burden {
+pub enum LoadKind {
     /// Load the processor with busy threads
     Cpu {
         /// Number of threads
@@ -131,7 +131,7 @@ pub const MULTICAST_RATE: BitRate = BitRate(4_000_000);
 pub const CHATTER_RATE: u32 = 2500;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BurdenReport {
+pub struct LoadgenReport {
     pub schema: u32,
     pub kind: String,
     pub duration_ns: i64,
@@ -149,7 +149,7 @@ pub struct BurdenReport {
     since: Option<LocalTime>,
 }
 
-impl BurdenReport {
+impl LoadgenReport {
     pub fn per_second(&self, count: u64) -> f64 {
         count as f64 * 1e9 / self.duration_ns.max(1) as f64
     }
@@ -174,14 +174,12 @@ impl BurdenReport {
 }
 
 #[derive(Debug, Error)]
-pub enum BurdenError {
+pub enum LoadgenError {
     #[error("{what} {address}: {error}; is the address right, and the port free?")]
     Socket { what: &'static str, address: SocketAddr, error: io::Error },
     #[error("cannot send multicast via the network of {address}: {error}")]
     NoNetwork { address: SocketAddr, error: io::Error },
-    #[error(
-        "cannot run stress-ng: {0}; install it (apt install stress-ng), or use --load spin"
-    )]
+    #[error("cannot run stress-ng: {0}; install it (apt install stress-ng), or use --load spin")]
     NoStressNg(io::Error),
     #[error("stress-ng {words} ended with {status}: {said}")]
     StressNg { words: String, status: String, said: String },
@@ -215,7 +213,7 @@ impl Until<'_> {
     }
 }
 
-impl Burden {
+impl LoadKind {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Cpu { .. } => "cpu",
@@ -246,7 +244,7 @@ impl Burden {
         [self.kind()].into_iter().chain(own.split(' ')).map(str::to_owned).collect()
     }
 
-    pub fn run(&self, stop: &Stop, longest: Option<Span>) -> Result<BurdenReport, BurdenError> {
+    pub fn run(&self, stop: &Stop, longest: Option<Span>) -> Result<LoadgenReport, LoadgenError> {
         let begun = now();
         let until = Until { stop, ends: longest.map(|longest| begun + longest) };
         let report = match self {
@@ -260,7 +258,7 @@ impl Burden {
             Self::Tcp { to, rate } => bulk::send(*to, *rate, &until),
             Self::TcpSink { at } => bulk::receive(*at, &until),
         }?;
-        Ok(BurdenReport {
+        Ok(LoadgenReport {
             schema: 2,
             kind: self.kind().to_owned(),
             duration_ns: (now() - report.since.unwrap_or(begun)).as_nanos(),

@@ -22,7 +22,7 @@ use crate::report::text::share;
 use crate::report::{LabReport, ReportRow};
 use crate::runner::{ANY_UNCERTAINTY, BlockSizes, BusyFlags, StreamFlags, line};
 use crate::streams::{LabStream, StreamOutcome};
-pub use search::{FROZEN_TRIES, LeastFinding, LeastSearch, LeastTry, LeastVerdict};
+pub use search::{FROZEN_TRIES, LatencySearch, LatencyTry, SearchResult, TryVerdict};
 
 const HELP: &str = r#"Examples:
   # On this machine, in periods and packets of a millisecond:
@@ -33,7 +33,7 @@ const HELP: &str = r#"Examples:
   # In shorter periods, while every core of the receiver's host is kept busy:
   taut lab min-latency --period 32 --ptime 667us --load spin
   # In coarse steps from 20 ms on, by Wi-Fi:
-  taut lab min-latency --with ssh:laptop --first 20ms --step 5ms --most 400ms
+  taut lab min-latency --with ssh:laptop --first 20ms --step 5ms --max-latency 400ms
 
 Ever greater latencies are tried for --duration each until one goes, then what
 lies between; what is left is held for --hold, and if that fails, more is. One
@@ -54,9 +54,9 @@ pub struct MinLatencyFlags {
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
     first: Option<Span>,
     /// Maximum latency
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = most,
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = max_latency,
           help_heading = "Run")]
-    most: Span,
+    max_latency: Span,
     /// Duration of the final hold
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span,
           help_heading = "Run")]
@@ -80,31 +80,31 @@ fn step(text: &str) -> Result<Span, String> {
     }
 }
 
-fn most(text: &str) -> Result<Span, String> {
+fn max_latency(text: &str) -> Result<Span, String> {
     match span(text)? {
-        most if most <= LONGEST_LINK_OFFSET => Ok(most),
+        max_latency if max_latency <= LONGEST_LINK_OFFSET => Ok(max_latency),
         _ => Err(format!("must be at most {LONGEST_LINK_OFFSET}")),
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeastOptions {
+pub struct MinLatencyOptions {
     pub first: Span,
     pub step: Span,
-    pub most: Span,
+    pub max_latency: Span,
     pub hold: Span,
 }
 
-impl LeastOptions {
+impl MinLatencyOptions {
     fn steps(&self) -> u32 {
-        let (way, step) = ((self.most - self.first).as_nanos(), self.step.as_nanos().max(1));
+        let (way, step) = ((self.max_latency - self.first).as_nanos(), self.step.as_nanos().max(1));
         // The last step may be shorter.
         let steps = way.div_euclid(step) + i64::from(way.rem_euclid(step) > 0);
         u32::try_from(steps).unwrap_or(0)
     }
 
     fn latency(&self, steps: u32) -> Span {
-        (self.first + self.step.times(i64::from(steps))).min(self.most)
+        (self.first + self.step.times(i64::from(steps))).min(self.max_latency)
     }
 }
 
@@ -144,20 +144,20 @@ fn result(row: &ReportRow) -> String {
     word.filter(|_| row.invalid.is_none()).map_or(String::new(), |word| format!(", {word}"))
 }
 
-fn options(flags: &MinLatencyFlags, plan: &LabStream) -> Result<LeastOptions, Failure> {
-    let MinLatencyFlags { step, most, hold, .. } = *flags;
+fn options(flags: &MinLatencyFlags, plan: &LabStream) -> Result<MinLatencyOptions, Failure> {
+    let MinLatencyFlags { step, max_latency, hold, .. } = *flags;
     let taken = taken(flags.streams.rate, plan);
     let first = flags.first.unwrap_or_else(|| whole_steps(taken, step));
     let greater = match () {
         () if first < taken => "--first",
-        () if first > most => "--most",
+        () if first > max_latency => "--max-latency",
         () => {
             refuse_longer_than_noise(plan, hold)?;
-            return Ok(LeastOptions { first, step, most, hold });
+            return Ok(MinLatencyOptions { first, step, max_latency, hold });
         }
     };
     Err(Failure::usage(format!(
-        "no latency to try from {first} to {most}: packets and the receiver's buffer take \
+        "no latency to try from {first} to {max_latency}: packets and the receiver's buffer take \
          {taken}; use a greater {greater}, or a shorter --ptime or --period"
     )))
 }
@@ -174,8 +174,8 @@ fn refuse_longer_than_noise(plan: &LabStream, hold: Span) -> Result<(), Failure>
 }
 
 #[derive(Default)]
-struct LeastTries {
-    search: LeastSearch,
+struct Tries {
+    search: LatencySearch,
     /// Failed latencies and their misses, in run order.
     failed: Vec<(u32, String)>,
     held: Option<String>,
@@ -190,11 +190,11 @@ struct LeastTries {
 fn tries<H: CaseHosts>(
     cases: &mut Cases<'_>,
     hosts: &mut H,
-    (plan, options): (&LabStream, LeastOptions),
+    (plan, options): (&LabStream, MinLatencyOptions),
     carry: impl Fn(&mut H, &LabStream) -> Result<StreamOutcome, HostError>,
-) -> LeastTries {
-    let search = LeastSearch::new(options.steps());
-    let mut tries = LeastTries { search, ..LeastTries::default() };
+) -> Tries {
+    let search = LatencySearch::new(options.steps());
+    let mut tries = Tries { search, ..Tries::default() };
     let mut number = 1;
     while let Some(next) = tries.search.next() {
         let latency = options.latency(next.steps);
@@ -204,46 +204,46 @@ fn tries<H: CaseHosts>(
         let Some(came) = cases.attempt(&name, hosts, |hosts| carry(hosts, &plan)) else { break };
         let seen = judged(came, &plan, &name);
         let verdict = tries.search.tried(seen.finding);
-        number = if verdict == LeastVerdict::Again { number + 1 } else { 1 };
+        number = if verdict == TryVerdict::Again { number + 1 } else { 1 };
         cases.row(tries.take(next, verdict, seen));
     }
     tries
 }
 
-impl LeastTries {
-    fn take(&mut self, next: LeastTry, verdict: LeastVerdict, seen: SeenTry) -> ReportRow {
-        let SeenTry { mut row, finding, lacked, by_xruns } = seen;
+impl Tries {
+    fn take(&mut self, next: LatencyTry, verdict: TryVerdict, seen: MeasuredTry) -> ReportRow {
+        let MeasuredTry { mut row, finding, lacked, by_xruns } = seen;
         if next.held {
             match verdict {
-                LeastVerdict::Fails | LeastVerdict::Unknown => {
+                TryVerdict::Fails | TryVerdict::Unknown => {
                     self.failed_holds += 1;
-                    let xruns = verdict == LeastVerdict::Fails && by_xruns;
+                    let xruns = verdict == TryVerdict::Fails && by_xruns;
                     self.failed_by_xruns += u32::from(xruns);
                 }
-                LeastVerdict::Again if finding != LeastFinding::InvalidWindow => {
+                TryVerdict::Again if finding != SearchResult::InvalidWindow => {
                     self.frozen_holds.push(next.steps);
                 }
                 _ => {}
             }
         }
         let result = match verdict {
-            LeastVerdict::Goes => "whole",
-            LeastVerdict::Fails if by_xruns => "xruns",
-            LeastVerdict::Fails => "missed",
+            TryVerdict::Goes => "whole",
+            TryVerdict::Fails if by_xruns => "xruns",
+            TryVerdict::Fails => "missed",
             _ => "host stalled",
         };
         if row.invalid.is_none() {
             row.add("result", "result", result);
         }
         match verdict {
-            LeastVerdict::Goes if next.held => self.held = Some(row.name.clone()),
-            LeastVerdict::Fails => self.failed.push((next.steps, lacked)),
-            LeastVerdict::Unknown => {
+            TryVerdict::Goes if next.held => self.held = Some(row.name.clone()),
+            TryVerdict::Fails => self.failed.push((next.steps, lacked)),
+            TryVerdict::Unknown => {
                 let why = format!("unknown: the host stalled in each of {FROZEN_TRIES} tries");
                 self.failed.push((next.steps, why));
             }
-            LeastVerdict::Again => self.repeated += 1,
-            LeastVerdict::Goes | LeastVerdict::GivesUp => {}
+            TryVerdict::Again => self.repeated += 1,
+            TryVerdict::Goes | TryVerdict::GivesUp => {}
         }
         // The page shows single packets only of holds.
         if !next.held {
@@ -252,26 +252,29 @@ impl LeastTries {
         row
     }
 
-    fn tell(&self, report: &mut LabReport, options: LeastOptions, over: bool) {
+    fn tell(&self, report: &mut LabReport, options: MinLatencyOptions, over: bool) {
         if self.repeated > 0 {
-            report.notes.push(format!(
-                "repeated tries (host stalled, or invalid): {}",
-                self.repeated
-            ));
+            report
+                .notes
+                .push(format!("repeated tries (host stalled, or invalid): {}", self.repeated));
         }
         match (self.search.least(), &self.held) {
             (Some(steps), Some(held)) => self.tell_min(report, options, (steps, held)),
             _ if over => {}
             _ if self.search.gave_up() => report.notes.push(
-                "search aborted: the last two rows are invalid; the minimum is unknown"
-                    .to_owned(),
+                "search aborted: the last two rows are invalid; the minimum is unknown".to_owned(),
             ),
             _ => report.notes.push(self.none_went(options)),
         }
     }
 
     /// Adds the row of the hold last, with the result one step below it.
-    fn tell_min(&self, report: &mut LabReport, options: LeastOptions, (steps, held): (u32, &str)) {
+    fn tell_min(
+        &self,
+        report: &mut LabReport,
+        options: MinLatencyOptions,
+        (steps, held): (u32, &str),
+    ) {
         let Some(at) = report.rows.iter().position(|row| row.name == held) else { return };
         let mut row = report.rows.remove(at);
         MIN.clone_into(&mut row.name);
@@ -289,13 +292,13 @@ impl LeastTries {
                      and the receiver's buffer in whole steps"
                 .to_owned(),
         };
-        let (due, most) = row.missed.map_or((0, 1.0), |missed| (missed.due, missed.at_most));
+        let (due, max_latency) = row.missed.map_or((0, 1.0), |missed| (missed.due, missed.at_most));
         report.notes.push(format!(
             "minimum {}: none of {due} packets missed in {}, so in the long run at most {} are, \
              with 95 % confidence if misses are independent{}; {below}",
             options.latency(steps),
             options.hold,
-            share(most),
+            share(max_latency),
             self.left_out(steps)
         ));
         report.rows.push(row);
@@ -307,10 +310,8 @@ impl LeastTries {
         let mut left_out = String::new();
         let frozen = self.frozen_holds.iter().filter(|held| **held == steps).count();
         if frozen > 0 {
-            left_out += &format!(
-                ", not counting host stalls, in which {} had misses",
-                holds(frozen)
-            );
+            left_out +=
+                &format!(", not counting host stalls, in which {} had misses", holds(frozen));
         }
         if self.failed_holds > 0 {
             left_out += &format!(
@@ -328,12 +329,12 @@ impl LeastTries {
         left_out
     }
 
-    fn none_went(&self, options: LeastOptions) -> String {
-        let most = options.latency(options.steps());
+    fn none_went(&self, options: MinLatencyOptions) -> String {
+        let max_latency = options.latency(options.steps());
         let why = self.failed.last().map_or("", |(_, why)| why);
         format!(
-            "no latency up to {most} passed (last: {why}); for device xruns use more --periods or \
-             a longer --period, otherwise a greater --most"
+            "no latency up to {max_latency} passed (last: {why}); for device xruns use more --periods or \
+             a longer --period, otherwise a greater --max-latency"
         )
     }
 }
@@ -346,24 +347,24 @@ fn named(latency: Span, held: bool, number: u32) -> String {
     }
 }
 
-struct SeenTry {
+struct MeasuredTry {
     row: ReportRow,
-    finding: LeastFinding,
+    finding: SearchResult,
     lacked: String,
     /// Whether the devices' xruns explain all misses.
     by_xruns: bool,
 }
 
-impl SeenTry {
+impl MeasuredTry {
     fn invalid(row: ReportRow) -> Self {
-        Self { row, finding: LeastFinding::InvalidWindow, lacked: String::new(), by_xruns: false }
+        Self { row, finding: SearchResult::InvalidWindow, lacked: String::new(), by_xruns: false }
     }
 }
 
-fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) -> SeenTry {
+fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) -> MeasuredTry {
     let outcome = match came {
         Ok(outcome) => outcome,
-        Err(error) => return SeenTry::invalid(ReportRow::invalid(name, error.to_string())),
+        Err(error) => return MeasuredTry::invalid(ReportRow::invalid(name, error.to_string())),
     };
     let mut row = outcome.row(name);
     // If all packets are late, nothing is found in the sound: that is a valid result.
@@ -371,7 +372,7 @@ fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) 
         row.invalid = None;
     }
     if row.invalid.is_some() {
-        return SeenTry::invalid(row);
+        return MeasuredTry::invalid(row);
     }
     tell_rest(&mut row, plan.rate);
     let losses = outcome.losses(plan);
@@ -386,13 +387,13 @@ fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) 
         row.add(key, words, count);
     }
     let finding = match (losses.is_none(), losses.freezes) {
-        (true, _) => LeastFinding::Whole,
-        (false, 0) => LeastFinding::Missed,
-        (false, _) => LeastFinding::Frozen { besides: losses.besides > 0 },
+        (true, _) => SearchResult::Whole,
+        (false, 0) => SearchResult::Missed,
+        (false, _) => SearchResult::Frozen { besides: losses.besides > 0 },
     };
     let due = row.missed.map_or(0, |missed| missed.due);
     // An xrun of the sender's device leaves packets unsent.
     let unsent = if losses.xruns[0] == 0 { losses.never_sent } else { 0 };
     let by_xruns = losses.late + losses.lost + losses.unheard + unsent == 0;
-    SeenTry { row, finding, lacked: format!("{losses}; {due} packets were due"), by_xruns }
+    MeasuredTry { row, finding, lacked: format!("{losses}; {due} packets were due"), by_xruns }
 }

@@ -107,7 +107,7 @@ pub struct MouthToEarFlags {
 
 /// Options of the programs that run next to a call.
 #[derive(Debug, Args)]
-pub struct BesideFlags {
+pub struct NoiseFlags {
     /// Device to play to, or to record
     #[arg(value_name = "DEVICE", value_parser = device())]
     device: DeviceSpec,
@@ -161,48 +161,50 @@ pub(crate) fn run(flags: &MouthToEarFlags) -> Result<(), Failure> {
     let left = asked.len() + usize::from(flags.bulk);
     let about = lasts(&asked, flags).as_nanos() / 60_000_000_000 + 1;
     answer.tell(&format!("{left} rows, at most {about} min; Ctrl-C ends after the current row"));
-    let mut words = counted_down(left, told_row);
+    let mut words = counted_down(left, reported_row);
     let mut tell = |row: &ReportRow| {
         words(row).iter().for_each(|words| answer.tell(words));
         !answer.stop.is_requested()
     };
-    let mut told = Cases::of("mouth-to-ear", &mut tell);
-    told.note(NOTE);
+    let mut reported = Cases::of("mouth-to-ear", &mut tell);
+    reported.note(NOTE);
     let mut notes = Vec::new();
     if flags.bulk {
-        told.run(bulk::ALONE, &mut hosts, |hosts| hosts.bulk_alone(flags));
+        reported.run(bulk::ALONE, &mut hosts, |hosts| hosts.bulk_alone(flags));
     }
     for (case, number) in asked.iter().zip(1..) {
         match case {
-            Ok(case) => told.run(&case.name, &mut hosts, |hosts| {
+            Ok(case) => reported.run(&case.name, &mut hosts, |hosts| {
                 hosts.measure(case, number, flags).map(|measured| {
                     notes
                         .extend(measured.notes.iter().map(|note| format!("{}: {note}", case.name)));
                     row::row(case, &measured, flags)
                 })
             }),
-            Err((name, why)) if !told.is_over() => told.row(ReportRow::invalid(name, why)),
+            Err((name, why)) if !reported.is_over() => reported.row(ReportRow::invalid(name, why)),
             Err(_) => {}
         }
     }
     let capped = asked.iter().flatten().any(|case| case.is_capped) && flags.cpu < 100;
     match &hosts.uncapped {
-        Some(why) => told.note(format!("NOT CAPPED: the near end ran without a CPU limit: {why}")),
-        None if capped => told.note(format!(
+        Some(why) => {
+            reported.note(format!("NOT CAPPED: the near end ran without a CPU limit: {why}"))
+        }
+        None if capped => reported.note(format!(
             "in the paper's rows the near end is limited to {} % of one core, with a control \
              group and without real-time priority; {CAP}",
             flags.cpu
         )),
         None => {}
     }
-    notes.into_iter().for_each(|note| told.note(note));
-    let mut report = told.report;
+    notes.into_iter().for_each(|note| reported.note(note));
+    let mut report = reported.report;
     report.hosts = [&hosts.near, &hosts.far].map(LabHost::description).into();
     drop(hosts);
     answer.give(report)
 }
 
-fn told_row(row: &ReportRow) -> String {
+fn reported_row(row: &ReportRow) -> String {
     let carried = row.figures.iter().find(|figure| figure.key == BULK);
     match carried.map(|figure| &figure.value) {
         None => line(row),
@@ -234,20 +236,20 @@ fn cases(flags: &MouthToEarFlags) -> Result<Vec<CaseOrNot>, Failure> {
 
 const SCHEDULER: Scheduler = Scheduler::Fifo(70);
 
-fn open(flags: &BesideFlags, direction: Direction) -> Result<Box<dyn Device>, Failure> {
-    let BesideFlags { device, rate, channels, .. } = flags;
+fn open(flags: &NoiseFlags, direction: Direction) -> Result<Box<dyn Device>, Failure> {
+    let NoiseFlags { device, rate, channels, .. } = flags;
     let device: &DeviceSpec = device;
     let settings = tap::beside(*rate, *channels);
     Ok(tautline_audio::open(device, direction, settings, Extras::default())?.device)
 }
 
-pub(crate) fn mouth(flags: &BesideFlags) -> Result<(), Failure> {
+pub(crate) fn mouth(flags: &NoiseFlags) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
     let device = open(flags, Direction::Playback)?;
     Ok(tap::mouth(device, SCHEDULER, &stop)?)
 }
 
-pub(crate) fn tap(flags: &BesideFlags) -> Result<(), Failure> {
+pub(crate) fn tap(flags: &NoiseFlags) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
     let frames = flags.rate.frames_within(flags.longest);
     check_room(frames.as_len())?;

@@ -87,7 +87,7 @@ pub struct NetworkFlags {
     streams: StreamFlags,
 }
 
-struct SeenTraffic {
+struct TrafficSeries {
     outcome: StreamOutcome,
     beside: Beside,
     watched: [WatchedTraffic; 2],
@@ -103,11 +103,11 @@ pub(crate) fn run(flags: &NetworkFlags) -> Result<(), Failure> {
     let parts = if flags.only.is_empty() { all() } else { flags.only.clone() };
     let parts: Vec<_> = parts.into_iter().map(|part| part.with_tcp(flags.tcp_rate)).collect();
     let left = parts.iter().map(NetworkPart::cases).sum();
-    let words = counted_down(left, |row| told_ambient(row).unwrap_or_else(|| line(row)));
+    let words = counted_down(left, |row| reported_ambient(row).unwrap_or_else(|| line(row)));
     flags.streams.run("network", words, |ends, cases, _| each(ends, cases, &parts, flags))
 }
 
-fn told_ambient(row: &ReportRow) -> Option<String> {
+fn reported_ambient(row: &ReportRow) -> Option<String> {
     let figure = |key| row.figures.iter().find(|figure| figure.key == key)?.value.as_f64();
     let (packets, megabits) = (figure("packets_per_s")?, figure("mbit_per_s")?);
     Some(format!("{}: {packets:.1} packets/s, {megabits:.3} Mbit/s", row.name))
@@ -196,7 +196,7 @@ fn one_machine(ends: &StreamEnds) -> bool {
     ends.sender.place() == ends.receiver.place()
 }
 
-fn seen(ends: &mut StreamEnds, plan: &LabStream, noise: Noise) -> Result<SeenTraffic, HostError> {
+fn seen(ends: &mut StreamEnds, plan: &LabStream, noise: Noise) -> Result<TrafficSeries, HostError> {
     let (address, _) = ends.reached(plan.at, 1)?;
     // The stream must use this address only.
     let plan = &LabStream { at: Some(address), ..plan.clone() };
@@ -214,7 +214,7 @@ fn seen(ends: &mut StreamEnds, plan: &LabStream, noise: Noise) -> Result<SeenTra
     let watched = [watched(&mut ends.sender, at_sender), watched(&mut ends.receiver, at_receiver)];
     let (outcome, beside) = came?;
     let [sender, receiver] = watched;
-    Ok(SeenTraffic { outcome, beside, watched: [sender?, receiver?] })
+    Ok(TrafficSeries { outcome, beside, watched: [sender?, receiver?] })
 }
 
 const WRITING: Duration = Duration::from_secs(10);

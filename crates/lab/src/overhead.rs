@@ -189,7 +189,8 @@ fn one(
     let latency = median_of(&outcome);
     let [Some(sender), Some(receiver)] = outcome.used else {
         return Ok(Err(
-            "cannot read the CPU time of its programs; does the kernel have CONFIG_SCHED_INFO?".into(),
+            "cannot read the CPU time of its programs; does the kernel have CONFIG_SCHED_INFO?"
+                .into(),
         ));
     };
     let per_period =
@@ -250,12 +251,15 @@ mod tests {
         let row = row("every packet", &more, &base);
         let figure =
             |key| row.figures.iter().find(|figure| figure.key == key).unwrap().value.clone();
-        let told = figure("added_ns").as_i64().unwrap();
-        assert!((150..=151).contains(&told), "{told}");
+        let reported = figure("added_ns").as_i64().unwrap();
+        assert!((150..=151).contains(&reported), "{reported}");
         assert!((figure("added_percent").as_f64().unwrap() - 1.23).abs() < 0.01);
         let [low, high] =
             ["added_low_ns", "added_high_ns"].map(|key| figure(key).as_i64().unwrap());
-        assert!(low >= 150 && low <= told && told <= high && high <= 151, "{low} to {high}");
+        assert!(
+            low >= 150 && low <= reported && reported <= high && high <= 151,
+            "{low} to {high}"
+        );
         assert_eq!(row.measured.unwrap().count, 13);
     }
 
@@ -278,9 +282,9 @@ mod tests {
         let mut row = ReportRow::named("every packet");
         let middles = [(0, 5_000_900.0), (1, 5_000_700.0), (2, 5_000_800.0)];
         latency(&mut row, &middles, &[(2, 5_000_000.0)]);
-        let told: Vec<_> = row.figures.iter().map(|one| (one.key, one.value.clone())).collect();
+        let reported: Vec<_> = row.figures.iter().map(|one| (one.key, one.value.clone())).collect();
         let known = [("latency_p50_ns", 5_000_800.into()), ("latency_added_ns", 800.into())];
-        assert_eq!(told, known);
+        assert_eq!(reported, known);
         let mut none = ReportRow::named("nothing measured");
         latency(&mut none, &[], &[(0, 5_000_000.0)]);
         assert!(none.figures.is_empty());
@@ -292,8 +296,8 @@ mod tests {
         let watched: Vec<_> = measured.iter().map(|(run, time)| (*run, time + 40.0)).collect();
         let mut row = ReportRow::named("every packet, and the witness");
         witness(&mut row, &watched, &measured);
-        let told: Vec<_> = row.figures.iter().map(|one| one.key).collect();
-        assert_eq!(told, ["witness_ns", "witness_low_ns", "witness_high_ns"]);
+        let reported: Vec<_> = row.figures.iter().map(|one| one.key).collect();
+        assert_eq!(reported, ["witness_ns", "witness_low_ns", "witness_high_ns"]);
         assert_eq!(row.figures[0].value, 40);
         let mut none = ReportRow::named("every packet, and the witness");
         witness(&mut none, &watched, &[]);

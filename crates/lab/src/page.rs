@@ -25,7 +25,8 @@ pub fn page(report: &LabReport) -> String {
     for (number, host) in report.hosts.iter().enumerate() {
         if !report.hosts[..number].contains(host) {
             let HostDescription { name, kernel, processor, cpus, stalls } = host;
-            let stalls = stalls.map_or(String::new(), |stalls| format!(", {}", stalls_seen(stalls)));
+            let stalls =
+                stalls.map_or(String::new(), |stalls| format!(", {}", stalls_seen(stalls)));
             out += &aside(&format!("{name}: {cpus} cores, {processor}, Linux {kernel}{stalls}"));
         }
     }
@@ -132,19 +133,19 @@ fn figures(out: &mut String, rows: &[ReportRow]) {
 const FEW: usize = 2;
 
 fn rows(out: &mut String, rows: &[ReportRow]) {
-    let told: Vec<(&ReportRow, String)> = rows
+    let reported: Vec<(&ReportRow, String)> = rows
         .iter()
         .filter(|row| row.invalid.is_none())
         .map(|row| (row, row_charts(row) + &worst(row) + &events(row)))
         .filter(|(_, charts)| !charts.is_empty())
         .collect();
-    if told.is_empty() {
+    if reported.is_empty() {
         return;
     }
     *out += "<section><h2>In detail</h2>";
-    let worst = told.iter().map(|(row, _)| beyond(row)).max();
-    for (row, charts) in &told {
-        let open = told.len() <= FEW || Some(beyond(row)) == worst;
+    let worst = reported.iter().map(|(row, _)| beyond(row)).max();
+    for (row, charts) in &reported {
+        let open = reported.len() <= FEW || Some(beyond(row)) == worst;
         let open = if open { " open=\"open\"" } else { "" };
         let (name, brief) = (escaped(&row.name), brief(row));
         *out += &format!("<details{open}><summary>{name}{brief}</summary>{charts}</details>");
@@ -159,11 +160,16 @@ fn beyond(row: &ReportRow) -> i64 {
 
 fn brief(row: &ReportRow) -> String {
     let Some(measured) = &row.measured else { return String::new() };
-    let told = [("median", measured.p50_ns), ("p99", measured.p99_ns), ("max", measured.max_ns)];
-    let told =
-        told.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", nanos(value?))));
-    let told: Vec<String> = told.collect();
-    if told.is_empty() { String::new() } else { format!(" <small>{}</small>", told.join(", ")) }
+    let reported =
+        [("median", measured.p50_ns), ("p99", measured.p99_ns), ("max", measured.max_ns)];
+    let reported =
+        reported.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", nanos(value?))));
+    let reported: Vec<String> = reported.collect();
+    if reported.is_empty() {
+        String::new()
+    } else {
+        format!(" <small>{}</small>", reported.join(", "))
+    }
 }
 
 fn row_charts(row: &ReportRow) -> String {

@@ -143,8 +143,8 @@ pub(crate) fn run(flags: &QualityFlags) -> Result<(), Failure> {
     let words = |row: &ReportRow| Some(line(row));
     let answer = Answer::open(&flags.reporting)?;
     answer.tell(&format!("sending {lasts} of sound {times} times"));
-    run_streams(answer, ("quality", &flags.far), words, |ends, told, _| {
-        carry(ends, told, &plan, &sound, &cases, &noises);
+    run_streams(answer, ("quality", &flags.far), words, |ends, reported, _| {
+        carry(ends, reported, &plan, &sound, &cases, &noises);
     })
 }
 

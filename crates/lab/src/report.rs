@@ -235,19 +235,19 @@ impl Events {
     pub(crate) fn since(
         begin: i64,
         (key, words): (&'static str, &'static str),
-        told: impl Iterator<Item = (i64, u32)>,
+        reported: impl Iterator<Item = (i64, u32)>,
         all: u64,
     ) -> Option<Self> {
         let values: Vec<_> =
-            told.filter_map(|(at, count)| Some((at.checked_sub(begin)?, count))).collect();
-        let told = values.iter().map(|(_, count)| u64::from(*count)).sum();
-        let untold = all.saturating_sub(told);
+            reported.filter_map(|(at, count)| Some((at.checked_sub(begin)?, count))).collect();
+        let reported = values.iter().map(|(_, count)| u64::from(*count)).sum();
+        let unreported = all.saturating_sub(reported);
         let (key, words) = (key.into(), words.into());
-        (!values.is_empty() || untold > 0).then_some(Self {
+        (!values.is_empty() || unreported > 0).then_some(Self {
             key,
             words,
             values,
-            without_time: untold,
+            without_time: unreported,
         })
     }
 
@@ -286,8 +286,8 @@ impl Points {
         };
         // Without launch times there is no launch stage.
         let launched = |at| packets.clone().any(|(_, instants)| length(&instants, at).is_some());
-        let told = |(at, name): &(usize, &&str)| **name != LAUNCH || launched(*at);
-        STAGES.iter().enumerate().filter(told).map(line).collect()
+        let reported = |(at, name): &(usize, &&str)| **name != LAUNCH || launched(*at);
+        STAGES.iter().enumerate().filter(reported).map(line).collect()
     }
 }
 
@@ -331,9 +331,10 @@ impl ReportRow {
         self.missed = Some(Missed::of(missed, series.values().len() as u64));
         if missed > 0 {
             let middle = |number: i64| number * second + second / 2;
-            let told = seconds.iter().map(|(number, missed)| (middle(*number), f64::from(*missed)));
+            let reported =
+                seconds.iter().map(|(number, missed)| (middle(*number), f64::from(*missed)));
             let (key, words) = ("missed".into(), "missed".into());
-            self.meanwhile.push(Meanwhile { key, words, values: told.collect(), drawn: false });
+            self.meanwhile.push(Meanwhile { key, words, values: reported.collect(), drawn: false });
         }
     }
 

@@ -37,16 +37,17 @@ pub fn of_run(report: &Report, ledger: Option<&RunPackets>) -> LabReport {
     for (index, (row, stream)) in rows.filter(|(_, (row, _))| row.invalid.is_none()) {
         // The device's thread and the ledger belong to one program, so they share a clock.
         let begin = ledger.and_then(|ledger| ledger.begin(index)).unwrap_or(report.started_ns);
-        let told = stream.xruns.iter().map(|xrun| (xrun.at_ns, xrun.count));
-        row.events.extend(Events::since(begin, XRUNS, told, stream.counters.xruns));
+        let reported = stream.xruns.iter().map(|xrun| (xrun.at_ns, xrun.count));
+        row.events.extend(Events::since(begin, XRUNS, reported, stream.counters.xruns));
         out.notes.extend(ledger.and_then(|ledger| ledger.add_to(row, index)));
     }
     if ledger.is_none() {
-        let told = [
+        let reported = [
             (UNTIMED, out.rows.iter().any(|row| !row.worst.is_empty())),
             (UNTIMED_XRUNS, out.rows.iter().any(|row| !row.events.is_empty())),
         ];
-        out.notes.extend(told.into_iter().filter(|(_, is)| *is).map(|(note, _)| note.to_owned()));
+        out.notes
+            .extend(reported.into_iter().filter(|(_, is)| *is).map(|(note, _)| note.to_owned()));
     }
     out
 }
@@ -118,12 +119,12 @@ fn worst(stream: &StreamReport) -> Vec<Worst> {
     let Some(any) = stream.worst.first() else { return Vec::new() };
     let after = |packet: &WorstPacket| packet.rtp_timestamp.wrapping_sub(any.rtp_timestamp) as i32;
     let first = stream.worst.iter().map(after).min().unwrap_or(0);
-    let told = |packet: &WorstPacket| {
+    let reported = |packet: &WorstPacket| {
         let frames = Frames::new(i64::from(after(packet)) - i64::from(first));
         let at_ns = rate.span_of(frames).as_nanos();
         let mut worst = Worst { at_ns, value_ns: packet.total_ns?, ..Worst::default() };
         worst.made_of(packet.stages.iter().cloned());
         Some(worst)
     };
-    stream.worst.iter().filter_map(told).collect()
+    stream.worst.iter().filter_map(reported).collect()
 }

@@ -45,13 +45,13 @@ mod tests {
     fn what_came_due_in_a_freeze_is_told_once_each() {
         let mut schedule = OpenSchedule::new(at(0), Span::from_millis(1), at(10_000));
         assert_eq!(schedule.count(), 10);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for woke in [at(10), at(1_020), at(5_500), at(6_000), at(20_000)] {
-            schedule.pass(woke, |due| told.push((due, woke - due)));
+            schedule.pass(woke, |due| reported.push((due, woke - due)));
         }
-        let late: Vec<i64> = told.iter().map(|(_, late)| late.as_nanos() / 1000).collect();
+        let late: Vec<i64> = reported.iter().map(|(_, late)| late.as_nanos() / 1000).collect();
         assert_eq!(late, [10, 20, 3500, 2500, 1500, 500, 0, 13_000, 12_000, 11_000]);
-        assert_eq!((told.len(), schedule.next()), (10, None));
+        assert_eq!((reported.len(), schedule.next()), (10, None));
     }
 
     #[test]

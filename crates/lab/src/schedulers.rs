@@ -8,7 +8,7 @@ use tautline_ui::failure::Failure;
 
 use crate::hosts::HostError;
 use crate::latency_sweep::RUNGS;
-use crate::loadgen::{Burden, BurdenSide, BusyHost, RunningBurdens, among};
+use crate::loadgen::{BusyHost, LoadKind, LoadSide, RunningBurdens, among};
 use crate::report::ReportRow;
 use crate::runner::{StreamFlags, StreamShape, counted_down, line};
 use crate::streams::{LabStream, StreamEnds};
@@ -226,10 +226,10 @@ fn rival(
     plan: &LabStream,
 ) -> Result<(), HostError> {
     let core = plan.cpus[0].first().copied().unwrap_or(0);
-    let rival = Burden::Rival { scheduler: RIVAL, core };
-    running.start_surely(ends, BurdenSide::Sender, &rival)?;
+    let rival = LoadKind::Rival { scheduler: RIVAL, core };
+    running.start_surely(ends, LoadSide::Sender, &rival)?;
     if !ends.share_clock()? {
-        running.start_surely(ends, BurdenSide::Receiver, &rival)?;
+        running.start_surely(ends, LoadSide::Receiver, &rival)?;
     }
     Ok(())
 }

@@ -44,21 +44,26 @@ const MANY: u64 = 10_000;
 pub(crate) fn run(flags: &StagesFlags) -> Result<(), Failure> {
     let plan = flags.streams.shaped(&flags.shape)?;
     let load = flags.busy.load.as_ref();
-    flags.streams.run("stages", |_| None, |ends, cases, answer| {
-        let seconds = plan.settle + plan.duration;
-        answer.tell(&format!("sending a stream for {seconds}; Ctrl-C ends it early"));
-        let name = BusyHost::named(load, format!("{} in packets of {}", plan.latency, plan.ptime));
-        cases.run(&name, ends, |ends| {
-            let mut progress = |sentence: &str| answer.tell(sentence);
-            let run = |ends: &mut StreamEnds| ends.run_watched(&plan, Some(&mut progress));
-            Ok(BusyHost::around_if(load, ends, &plan, run)?.row(&name))
-        });
-        let measured = cases.report.rows.first().filter(|row| row.invalid.is_none());
-        let count = measured.map(|row| row.measured.as_ref().map_or(0, |all| all.count));
-        if let Some(count) = count.filter(|count| *count < MANY) {
-            cases.note(format!(
-                "{count} packets measured; tails need at least {MANY}: use a longer --duration"
-            ));
-        }
-    })
+    flags.streams.run(
+        "stages",
+        |_| None,
+        |ends, cases, answer| {
+            let seconds = plan.settle + plan.duration;
+            answer.tell(&format!("sending a stream for {seconds}; Ctrl-C ends it early"));
+            let name =
+                BusyHost::named(load, format!("{} in packets of {}", plan.latency, plan.ptime));
+            cases.run(&name, ends, |ends| {
+                let mut progress = |sentence: &str| answer.tell(sentence);
+                let run = |ends: &mut StreamEnds| ends.run_watched(&plan, Some(&mut progress));
+                Ok(BusyHost::around_if(load, ends, &plan, run)?.row(&name))
+            });
+            let measured = cases.report.rows.first().filter(|row| row.invalid.is_none());
+            let count = measured.map(|row| row.measured.as_ref().map_or(0, |all| all.count));
+            if let Some(count) = count.filter(|count| *count < MANY) {
+                cases.note(format!(
+                    "{count} packets measured; tails need at least {MANY}: use a longer --duration"
+                ));
+            }
+        },
+    )
 }

@@ -190,12 +190,12 @@ fn tell(report: &mut LabReport, logs: &[CoreLog], own: impl Fn(&Stall) -> bool) 
 
 /// The conclusion as a sentence: wake-up lateness, and stalls that a stream must survive.
 fn verdict(cores: &[ReportRow], freezes: &StallLog) -> Option<String> {
-    let told = |row: &ReportRow| {
+    let reported = |row: &ReportRow| {
         let late = row.measured.as_ref()?;
         let tail = late.p999_ns.map(|nanos| (nanos, "999 of 1000"));
         Some((tail.or_else(|| Some((late.p99_ns?, "99 of 100")))?, row.name.clone()))
     };
-    let ((nanos, share), core) = cores.iter().filter_map(told).max()?;
+    let ((nanos, share), core) = cores.iter().filter_map(reported).max()?;
     let longest = freezes.seen_by_all().map(|stall| stall.length()).max();
     let frozen = match longest {
         None => "the host never stalled".to_owned(),
@@ -211,9 +211,7 @@ fn verdict(cores: &[ReportRow], freezes: &StallLog) -> Option<String> {
         }
     };
     let late = Span::from_nanos(nanos);
-    Some(format!(
-        "{share} wake-ups were at most {late} late, on {core} as the worst; {frozen}"
-    ))
+    Some(format!("{share} wake-ups were at most {late} late, on {core} as the worst; {frozen}"))
 }
 
 fn freezes(log: &StallLog, begin: Option<LocalTime>) -> ReportRow {

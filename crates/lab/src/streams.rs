@@ -171,7 +171,7 @@ impl StreamEnds {
 
     /// Sets a callback for a requested stop; it gets the remaining time of the running stream.
     pub fn tell_ending(&mut self, tell: impl FnOnce(Duration) + 'static) {
-        self.ending = StreamEnding::told_to(tell);
+        self.ending = StreamEnding::reported_to(tell);
     }
 
     /// The machines, the sender's first, with the stalls seen so far.
@@ -436,7 +436,7 @@ pub(super) struct StreamEnding {
 }
 
 impl StreamEnding {
-    pub(super) fn told_to(tell: impl FnOnce(Duration) + 'static) -> Self {
+    pub(super) fn reported_to(tell: impl FnOnce(Duration) + 'static) -> Self {
         Self { tell: Some(Box::new(tell)) }
     }
 

@@ -189,7 +189,7 @@ impl TrafficWindow<'_> {
 impl TrafficWindow<'_> {
     /// Received IP packets that this host did not want: to a group that it did not join, or to an
     /// address of another host. Forwarded packets do not count, and fragments count as one packet.
-    pub fn to_nobody(&self) -> u64 {
+    pub fn without_receivers(&self) -> u64 {
         let came = ["IpInReceives", "Ip6InReceives", "IpReasmOKs", "Ip6ReasmOKs"];
         let handled = [
             "IpInDelivers",
@@ -206,7 +206,7 @@ impl TrafficWindow<'_> {
 /// Name, counters of received and counters of sent packets.
 pub type Protocol = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-/// Protocols of a mix besides [`TrafficWindow::to_nobody`]. Multicast counts only joined groups.
+/// Protocols of a mix besides [`TrafficWindow::without_receivers`]. Multicast counts only joined groups.
 pub const PROTOCOLS: [Protocol; 4] = [
     (
         "UDP",

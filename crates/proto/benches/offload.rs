@@ -9,7 +9,7 @@ use tautline_proto::offload::block::{
 };
 use tautline_proto::offload::datagram::Flags;
 use tautline_proto::offload::master::{Master, MasterConfig};
-use tautline_proto::offload::returns::{Returns, ReturnsConfig, StandIn};
+use tautline_proto::offload::returns::{Replacement, Returns, ReturnsConfig};
 use tautline_proto::offload::worker::{Worker, WorkerConfig};
 use tautline_proto::time::LocalTime;
 
@@ -40,14 +40,14 @@ fn ends() -> (Master, Worker) {
     (master, Worker::new(worker).expect("within all bounds"))
 }
 
-fn returns(stand_in: StandIn) -> Returns {
+fn returns(replacement: Replacement) -> Returns {
     let mut returns = Returns::new(ReturnsConfig {
         inputs: CHANNELS,
         outputs: CHANNELS,
         rate: 48_000,
         delay: FRAMES,
         max_frames: FRAMES,
-        stand_in,
+        replacement,
     });
     returns.begin(FRAMES);
     returns
@@ -85,8 +85,8 @@ fn there_and_back(bencher: Bencher<'_, '_>) {
     });
 }
 
-fn play(bencher: Bencher<'_, '_>, stand_in: StandIn, arrives: impl Fn(u64) -> bool) {
-    let mut returns = returns(stand_in);
+fn play(bencher: Bencher<'_, '_>, replacement: Replacement, arrives: impl Fn(u64) -> bool) {
+    let mut returns = returns(replacement);
     let bytes = [0; 4 * FRAMES as usize];
     let mut samples = [0.25; FRAMES as usize];
     let mut run = 0;
@@ -112,15 +112,15 @@ fn play(bencher: Bencher<'_, '_>, stand_in: StandIn, arrives: impl Fn(u64) -> bo
 
 #[divan::bench]
 fn played(bencher: Bencher<'_, '_>) {
-    play(bencher, StandIn::Dry, |_| true);
+    play(bencher, Replacement::Dry, |_| true);
 }
 
 #[divan::bench]
 fn stood_in_for_by_dry(bencher: Bencher<'_, '_>) {
-    play(bencher, StandIn::Dry, |run| run % 2 == 0);
+    play(bencher, Replacement::Dry, |run| run % 2 == 0);
 }
 
 #[divan::bench]
 fn concealed(bencher: Bencher<'_, '_>) {
-    play(bencher, StandIn::Conceal, |run| run % 2 == 0);
+    play(bencher, Replacement::Conceal, |run| run % 2 == 0);
 }

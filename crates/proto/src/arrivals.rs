@@ -1,5 +1,5 @@
-//! Evaluates one stream's packet arrivals, for an ordinary thread: the link offset they need,
-//! packets late at any other offset, and the cause of each late packet.
+//! Evaluates the packet arrivals of one stream, for an ordinary thread: the link offset they need,
+//! the number of packets late at any other offset, and the cause of each late packet.
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +20,7 @@ pub struct ArrivalsConfig {
     pub loss_target: LossTarget,
     /// Settings of the playing device.
     pub device: Settings,
-    /// Maximum age of packets at departure, until the sender announces it.
+    /// Maximum age of packets at departure, used until the sender announces it.
     pub packing_age: Span,
     /// Latency before the first measurement.
     pub start: Span,
@@ -28,12 +28,12 @@ pub struct ArrivalsConfig {
     pub longest: Span,
 }
 
-/// A stream's totals since it began.
+/// Totals of a stream since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamTotals {
     /// Time of these totals.
     pub at: LocalTime,
-    /// Packets late, wholly or in part.
+    /// Packets that were late, in whole or in part.
     pub late: u64,
     /// Lost packets.
     pub lost: u64,
@@ -41,11 +41,11 @@ pub struct StreamTotals {
     pub starved: u64,
     /// Datagrams dropped by full buffers of this host.
     pub dropped: u64,
-    /// Packets in time at whose turn the device played its own silence.
+    /// Packets that arrived in time but were not played: the device played its own silence.
     pub unheard: u64,
     /// Last step of the sender that made packets late.
     pub step: Option<LateRun>,
-    /// Whether recent late packets may turn out to be another step.
+    /// Whether recent late packets may prove to be another step.
     pub may_step: bool,
     /// Faults since the last status, each with its own times.
     pub faults: Faults,
@@ -73,18 +73,18 @@ pub struct Arrivals {
     depth: Depth,
     advice: Advice,
     causes: Causes,
-    /// Time after its departure within which a packet can be repaired.
+    /// Time after the departure of a packet within which it can be repaired.
     repair: Span,
     look_ahead: Span,
-    /// Device delay beyond its own buffer.
+    /// Device delay in addition to its own buffer.
     beyond: Span,
-    /// Whether transits use the sender's mapped clock.
+    /// Whether transit times use the sender's mapped clock.
     mapped: Option<bool>,
-    /// Late packets for which a concurrent underrun is not yet ruled out.
+    /// Late packets that may still coincide with an underrun.
     fresh: Vec<PacketTrace>,
     /// Late packets that wait for the stall monitor.
     unjudged: Vec<PacketTrace>,
-    /// Packets lost and unheard, and device underruns, since the last status.
+    /// Lost packets, discarded packets, and device underruns since the last status.
     missed: [u64; 3],
     faults: UnjudgedFaults,
     /// Device underruns during stalls of the whole host.
@@ -92,11 +92,11 @@ pub struct Arrivals {
     standing: StreamTotals,
 }
 
-/// Maximum number of late packets waiting for a status: 1 s of 1 ms packets.
+/// Maximum number of late packets that wait for a status: 1 s of 1 ms packets.
 const MAX: usize = 1024;
 
 impl Arrivals {
-    /// Creates an empty state. Storage for late packets grows as they arrive.
+    /// Creates an empty state. The storage for late packets grows as they arrive.
     pub fn new(config: ArrivalsConfig) -> Self {
         let (takes, least) = limits(&config, Span::ZERO);
         let ArrivalsConfig { loss_target, start, longest, .. } = config;
@@ -129,8 +129,8 @@ impl Arrivals {
         self.lay_out();
     }
 
-    /// Sets the initial link offset and returns the current one: `offset`, until something is
-    /// measured.
+    /// Sets the initial link offset. Returns the current one, which is `offset` until the first
+    /// measurement.
     pub(crate) fn start_at(&mut self, offset: Span) -> Span {
         self.depth.start_at(offset);
         self.depth.offset()
@@ -158,7 +158,8 @@ impl Arrivals {
         let Some(transit) = passage.transit() else { return };
         let mapped = passage.origin.is_some();
         if self.mapped.replace(mapped).is_some_and(|before| before != mapped) {
-            // Transits include the path delay in one case only, so they cannot be mixed.
+            // Transit times include the path delay in only one of the two cases, so they cannot be
+            // mixed.
             self.depth.forget();
             self.advice.forget();
         }
@@ -177,16 +178,16 @@ impl Arrivals {
         self.advice.observe(transit);
     }
 
-    /// Adds the stream's totals. Judges the packets that were late before the previous call: the
-    /// stall monitor has run since. `stalled` returns whether the whole host stalled between two
-    /// instants.
+    /// Adds the totals of the stream. Judges the packets that were late before the previous call,
+    /// because the stall monitor has run since then. `stalled` returns whether the whole host
+    /// stalled between two times.
     pub fn stand(
         &mut self,
         standing: StreamTotals,
         stalled: impl Fn(LocalTime, LocalTime) -> bool,
     ) {
-        // Blame a stall only for lateness that the path does not explain, which must be known
-        // first.
+        // A stall is the cause only if the path does not explain the lateness. Wait until the path
+        // is known.
         if self.causes.knows_the_way() {
             self.judge(&stalled);
         }
@@ -197,13 +198,13 @@ impl Arrivals {
         let unheard = standing.unheard.saturating_sub(before.unheard);
         let starved = standing.starved.saturating_sub(before.starved);
         self.missed = [lost, unheard, starved];
-        // Jitter or a step: not yet decided.
+        // It is not decided yet whether this is jitter or a step.
         if standing.may_step && standing.step == before.step {
             return;
         }
         let room = MAX.saturating_sub(self.unjudged.len());
         let known = self.unjudged.len();
-        // Packets and totals arrive over different channels: judge packets read after `at` next
+        // Packets and totals arrive via different channels. Packets read after `at` are judged next
         // time.
         let (fresh, unjudged) = (&mut self.fresh, &mut self.unjudged);
         let read_before = |passage: &mut PacketTrace| passage.read <= standing.at;
@@ -227,8 +228,8 @@ impl Arrivals {
         }
     }
 
-    /// Judges the missed packets, at most as many as were counted: some lost ones may have arrived
-    /// since.
+    /// Judges the missed packets, at most as many as were counted. Some lost packets may have
+    /// arrived since then.
     fn close(&mut self, faults: &Faults, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
         let [lost, unheard, starved] = core::mem::take(&mut self.missed);
         let of_host = self.faults.take(faults, stalled);
@@ -244,8 +245,8 @@ impl Arrivals {
         self.close(&Faults::NONE, stalled);
     }
 
-    /// Sets the repair `budget`: packets can be repaired within it after their departure. `lost` is
-    /// the number of packets in 10⁹ that need it
+    /// Sets the repair time `budget`: packets can be repaired within it after their departure.
+    /// `lost` is the number of packets in 10⁹ that need it
     /// ([`crate::jitter_buffer::JitterBuffer::repair_budget`]).
     pub(crate) fn set_repair(&mut self, budget: Span, lost: u32) {
         self.depth.set_repair(budget, lost);
@@ -253,20 +254,20 @@ impl Arrivals {
         self.repair = budget;
     }
 
-    /// Minimum latency that leaves time for every repair on a network without delay; `None` without
+    /// Minimum latency that leaves time for every repair on a network without delay. `None` without
     /// redundancy.
     pub fn repair_takes(&self) -> Option<Span> {
         let (_, least) = limits(&self.config, self.look_ahead + self.beyond);
         (self.repair > Span::ZERO).then(|| least + self.repair)
     }
 
-    /// Updates the link offset from the arrivals and returns it.
+    /// Updates and returns the link offset that the arrivals need.
     pub fn poll(&mut self, now: LocalTime, quiet: bool) -> Span {
         self.depth.poll(now, quiet);
         self.depth.offset()
     }
 
-    /// Link offset that the arrivals need, once measured.
+    /// Link offset that the arrivals need. `None` before the first measurement.
     pub fn needed(&self) -> Option<Span> {
         self.journal().first.map(|_| self.depth.offset())
     }
@@ -276,18 +277,18 @@ impl Arrivals {
         self.depth.journal()
     }
 
-    /// All gaps, by cause.
+    /// Returns all gaps by cause.
     pub fn gaps(&self) -> Gaps {
         let StreamTotals { late, lost, dropped, .. } = self.standing;
         self.causes.gaps(late, lost, dropped)
     }
 
-    /// Glitches caused by stalls of this host: its packets and the underruns during stalls.
+    /// Number of glitches caused by stalls of this host: packets, and underruns during stalls.
     pub fn host_stalled(&self) -> u64 {
         self.gaps().host_stalled + self.starved_stalled
     }
 
-    /// Latency that would have caught 99 % of the packets late for `cause`.
+    /// Latency at which 99 % of the packets late for `cause` would have been in time.
     pub fn would_catch(&self, cause: Late) -> Option<Span> {
         self.causes.would_catch(cause)
     }
@@ -302,13 +303,13 @@ impl Arrivals {
         self.advice.advised(self.config.loss_target)
     }
 
-    /// Share of late packets for each latency.
+    /// Returns the share of late packets for each latency.
     pub fn curve(&self) -> Vec<CurvePoint> {
         self.advice.curve()
     }
 }
 
-/// Delay of the device, and the minimum latency that it allows.
+/// Returns the delay of the device, and the minimum latency that it allows.
 fn limits(config: &ArrivalsConfig, look_ahead: Span) -> (Span, Span) {
     let Settings { rate, period, periods, .. } = config.device;
     let ring = rate.span_of(Frames::new(period.count() * i64::from(periods)));

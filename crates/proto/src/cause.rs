@@ -183,7 +183,7 @@ impl Causes {
             (Some(network_time), Some(fastest)) => network_time - fastest,
             _ => Span::ZERO,
         };
-        // Waiting for the next wake-up is no delay.
+        // Waiting for the next wake-up is not a delay.
         let receiver = passage.read - passage.arrival - period;
         // A cause must explain at least half of the missing time. A latency too short for the
         // fastest path counts as the network's.

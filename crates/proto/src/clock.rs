@@ -23,7 +23,7 @@ pub(crate) use floor::Floor;
 pub use identity::{ClockId, HostClock, HostReading};
 pub(crate) use line::{Belief, Line};
 pub use mapping::{ClockMapping, ClockSource};
-pub use media::{MediaClock, ReadingOutcome, ToldRate};
+pub use media::{MediaClock, ReadingOutcome, ReportedRate};
 pub(crate) use round::{Odd, Round};
 pub use tai::{Keeping, TaiClock, TaiReading, TaiState};
 

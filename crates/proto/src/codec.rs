@@ -140,7 +140,7 @@ codings! {
         payload_type: 97, encoding: "L24", number: 2, ptime: Span::from_millis(1), rank: 0,
         adapts_from: Some(Span::ZERO), begins: false;
     Coding::of(SampleFormat::L32), (None, SampleFormat::L32) =>
-        name: SampleFormat::L32.name(), help: "32-bit integers, to the 24 bits that count in a float",
+        name: SampleFormat::L32.name(), help: "32-bit integers, of which 24 bits are used",
         payload_type: 99, encoding: "L32", number: 4, ptime: Span::from_millis(1), rank: 3,
         adapts_from: None, begins: false;
     Coding::of(SampleFormat::F32), (None, SampleFormat::F32) =>
@@ -152,15 +152,15 @@ codings! {
         payload_type: 100, encoding: "opus", number: 5, ptime: Span::from_millis(5), rank: 6,
         adapts_from: Some(Span::from_millis(5)), begins: true;
     Coding::OPUS_VOICE, (Some(Codec::Opus(Opus { tuning: OpusTuning::Voice, .. })), _) =>
-        name: "opus-voice", help: "Opus for speech: 10ms packets, repaired by the next",
+        name: "opus-voice", help: "Opus for speech: 10ms packets, each with a copy in the next",
         payload_type: 100, encoding: "opus", number: 5, ptime: Span::from_millis(10), rank: 7,
         adapts_from: Some(Span::from_millis(20)), begins: false;
     Coding::LOSSLESS_16, (Some(Codec::Lossless), SampleFormat::L16) =>
-        name: "lossless16", help: "16 bits without loss, in about half of them",
+        name: "lossless16", help: "16-bit lossless, about half the bits",
         payload_type: 101, encoding: "x-tautline-rice16", number: 6, ptime: Span::from_millis(1), rank: 5,
         adapts_from: Some(Span::ZERO), begins: true;
     Coding::LOSSLESS_24, (Some(Codec::Lossless), _) =>
-        name: "lossless24", help: "24 bits without loss, in about two thirds of them",
+        name: "lossless24", help: "24-bit lossless, about two thirds of the bits",
         payload_type: 102, encoding: "x-tautline-rice24", number: 7, ptime: Span::from_millis(1), rank: 4,
         adapts_from: Some(Span::ZERO), begins: true;
 }
@@ -237,32 +237,30 @@ impl Coding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotCoded {
     /// Unsupported sample rate.
-    #[error(
-        "Opus over RTP has a clock of 48000 Hz alone, and this stream is of {0}; use --rate 48000"
-    )]
+    #[error("Opus requires 48000 Hz, but the stream has {0}; use --rate 48000")]
     Rate(Rate),
     /// Too many channels.
     #[error(
-        "Opus codes one channel or two, and this stream has {0}; use --map, or --format lossless24"
+        "Opus requires 1 or 2 channels, but the stream has {0}; use --map, or --format lossless24"
     )]
     Channels(Channels),
     /// Unsupported packet time.
-    #[error("Opus has packets of 2.5, 5, 10 and 20 ms; use --ptime 5ms")]
+    #[error("Opus requires packets of 2.5, 5, 10 or 20 ms; use --ptime 5ms")]
     Packet(Frames),
     /// Packet time unsupported for speech.
-    #[error("Opus codes speech in packets of 10 and 20 ms; use --ptime 10ms, or --format opus")]
+    #[error("Opus requires speech packets of 10 or 20 ms; use --ptime 10ms, or --format opus")]
     VoicePacket(Frames),
     /// Bitrate out of range.
-    #[error("Opus takes 6 to 510 kbit/s, and not {0} bit/s; use --bitrate 96k")]
+    #[error("invalid Opus bit rate, {0} bit/s: must be 6 to 510 kbit/s; use --bitrate 96k")]
     Bitrate(u32),
     /// Too few bits per packet for sound: libopus would send silence.
     #[error(
-        "{0} bit/s are too few for Opus in packets of {packet}: less than 3 bytes each; use a greater --bitrate or a longer --ptime",
+        "{0} bit/s are too few for Opus in packets of {packet} (less than 3 bytes each); use a higher --bitrate or a longer --ptime",
         packet = Opus::RATE.span_of(*.1)
     )]
     FewBits(u32, Frames),
     /// So few frames that the header would be longer than the sound.
-    #[error("packets of {0} frames are too short to be compressed; use a longer --ptime")]
+    #[error("packets of {0} frames are too short to compress; use a longer --ptime")]
     TooShort(Frames),
 }
 
@@ -560,7 +558,7 @@ pub trait Encode: Debug + Send {
 
 /// Error for an invalid payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the payload does not hold what it says")]
+#[error("invalid compressed payload")]
 pub struct Undecodable;
 
 /// Decoder of packets, in order. Created before the stream starts, allocates nothing later, and

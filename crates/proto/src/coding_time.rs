@@ -88,12 +88,12 @@ mod tests {
     fn a_packet_of_many_periods_is_coded_in_one_of_them_and_may_take_half_of_it() {
         // 20 ms in periods of 0.5 ms: negligible on average.
         assert_eq!(long(250, 1, 960, 24), None);
-        let told = LongCoding {
+        let reported = LongCoding {
             takes: Span::from_micros(251),
             period: Span::from_micros(500),
             enough: Some(Frames::new(48)),
         };
-        assert_eq!(long(251, 1, 960, 24), Some(told));
+        assert_eq!(long(251, 1, 960, 24), Some(reported));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 mod news;
 
-use crate::clock::{Line, MediaClock, ReadingOutcome, ToldRate};
+use crate::clock::{Line, MediaClock, ReadingOutcome, ReportedRate};
 use crate::counters::counters;
 use crate::packet::StreamId;
 use crate::time::{LocalTime, Span, WallTime};
@@ -25,9 +25,9 @@ pub struct CrfFollower {
     only: Option<StreamId>,
     /// Sample rate of the streams that use this clock.
     rate: Rate,
-    heard: Option<HeardCrf>,
+    heard: Option<CrfReading>,
     /// Last well-known rate, and its time.
-    held: Option<(ToldRate, LocalTime)>,
+    held: Option<(ReportedRate, LocalTime)>,
     counters: CrfCounters,
     invalid: [u64; CrfInvalid::COUNT],
 }
@@ -75,7 +75,7 @@ pub struct CrfStanding {
     /// The talker's stream, once received.
     pub stream: Option<StreamId>,
     /// Rate of the media clock against TAI, with its present deviation.
-    pub told: Option<ToldRate>,
+    pub reported: Option<ReportedRate>,
     /// Reception state.
     pub state: CrfState,
     /// Counters of received packets.
@@ -85,14 +85,14 @@ pub struct CrfStanding {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct HeardCrf {
+struct CrfReading {
     head: CrfHead,
     /// First time of the newest packet, and its number of times.
     first: WallTime,
     times: i64,
     /// Arrival of the newest packet, and of the last one used to correct the line.
     arrived: LocalTime,
-    told: LocalTime,
+    reported: LocalTime,
     /// Line from nominal nanoseconds of the intervals since the start to TAI, and the intervals up
     /// to the newest first time.
     line: Line,
@@ -145,12 +145,12 @@ impl CrfFollower {
                 let known = self.heard.as_mut().filter(|heard| heard.head.stream == head.stream);
                 known.into_iter().for_each(|heard| heard.arrived = arrival);
             }
-            None => self.heard = Some(HeardCrf::begin(&packet, arrival)),
+            None => self.heard = Some(CrfReading::begin(&packet, arrival)),
         }
         Ok(())
     }
 
-    fn go_on(&mut self, mut heard: HeardCrf, packet: &CrfPacket<'_>, arrival: LocalTime) {
+    fn go_on(&mut self, mut heard: CrfReading, packet: &CrfPacket<'_>, arrival: LocalTime) {
         let Self { counters, .. } = self;
         let head = packet.head;
         let Some(first) = packet.times().next() else { return };
@@ -174,20 +174,20 @@ impl CrfFollower {
         heard.times = packet.times().len() as i64;
         if head.uncertain {
             counters.uncertain_clock += 1;
-        } else if restarts || heard.is_silent(arrival - heard.told) {
+        } else if restarts || heard.is_silent(arrival - heard.reported) {
             counters.media_clock_restarts += u64::from(restarts);
             // The held rate bridges the time until the new line is as certain.
-            heard = HeardCrf::begin(packet, arrival);
+            heard = CrfReading::begin(packet, arrival);
         } else {
             match heard.read(packet) {
                 ReadingOutcome::Agreed => {
-                    heard.told = arrival;
+                    heard.reported = arrival;
                     self.keep(&heard, arrival);
                 }
                 ReadingOutcome::Doubted => counters.on_probation += 1,
                 ReadingOutcome::Jumped => {
                     counters.jumps += 1;
-                    heard = HeardCrf::begin(packet, arrival);
+                    heard = CrfReading::begin(packet, arrival);
                 }
             }
         }
@@ -195,41 +195,41 @@ impl CrfFollower {
     }
 
     /// Stores the line's rate if it is more certain than the held one.
-    fn keep(&mut self, heard: &HeardCrf, now: LocalTime) {
+    fn keep(&mut self, heard: &CrfReading, now: LocalTime) {
         let slope = heard.line.rate();
-        let told = ToldRate {
+        let reported = ReportedRate {
             // The more TAI per interval, the slower the clock.
             rate: Ppm::from_f64(-slope / (1.0 + slope) * 1e6),
             deviation: Ppm::from_f64(heard.line.rate_deviation() * 1e6),
         };
-        let held = self.told(now).map_or(Self::KNOWN, |held| held.deviation);
-        if told.deviation <= held {
-            self.held = Some((told, now));
+        let held = self.reported(now).map_or(Self::KNOWN, |held| held.deviation);
+        if reported.deviation <= held {
+            self.held = Some((reported, now));
         }
     }
 
     /// Rate of the clock with its present deviation; `None` before it is known.
-    pub fn told(&self, now: LocalTime) -> Option<ToldRate> {
-        let (told, at) = self.held?;
+    pub fn reported(&self, now: LocalTime) -> Option<ReportedRate> {
+        let (reported, at) = self.held?;
         let seconds = (now - at).max(Span::ZERO).as_nanos() as f64 / 1e9;
         let wandered = MediaClock::BELIEF.wander * seconds.sqrt();
-        let deviation = Ppm::from_f64(told.deviation.as_f64().hypot(wandered * 1e6));
-        Some(ToldRate { deviation, ..told })
+        let deviation = Ppm::from_f64(reported.deviation.as_f64().hypot(wandered * 1e6));
+        Some(ReportedRate { deviation, ..reported })
     }
 
     /// Status of the clock.
     pub fn standing(&self, now: LocalTime) -> CrfStanding {
         let state = match self.heard {
             None => CrfState::Unheard,
-            Some(heard) if heard.is_silent(now - heard.told) => {
+            Some(heard) if heard.is_silent(now - heard.reported) => {
                 let comes = !heard.is_silent(now - heard.arrived);
-                CrfState::Held { since: heard.told, comes }
+                CrfState::Held { since: heard.reported, comes }
             }
             Some(_) => CrfState::Heard,
         };
         CrfStanding {
             stream: self.heard.map(|heard| heard.head.stream).or(self.only),
-            told: self.told(now),
+            reported: self.reported(now),
             state,
             counters: self.counters,
             invalid: self.invalid,
@@ -237,9 +237,9 @@ impl CrfFollower {
     }
 }
 
-impl HeardCrf {
+impl CrfReading {
     /// Initial standard deviation of times in nanoseconds, the distance of PTP clocks (IEEE
-    /// 802.1AS), so that 8 µs is no step; and the minimum, that of an 8 MHz counter.
+    /// 802.1AS), so that 8 µs is not a step; and the minimum, that of an 8 MHz counter.
     const JITTER: f64 = 1000.0;
     const MIN_JITTER: f64 = 125.0;
     /// Standard deviations below which there is no step.
@@ -254,7 +254,7 @@ impl HeardCrf {
             first,
             times: packet.times().len() as i64,
             arrived: arrival,
-            told: arrival,
+            reported: arrival,
             line: Line::through(0, first.as_unix_nanos(), Self::JITTER, MediaClock::BELIEF),
             intervals: 0,
             jitter: (0.0, Self::JITTER * Self::JITTER),

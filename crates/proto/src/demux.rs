@@ -1,8 +1,9 @@
-//! Assigns the senders on one link to places, by source address and stream name. For the device
+//! Assigns each sender on a link to a place, by source address and stream id. For the device
 //! thread: allocates only at set-up.
 //!
 //! A datagram's sender is looked up first ([`Senders::find`]). An unknown sender gets the next free
-//! place ([`Senders::admit`]) until it ends ([`Senders::is_over`], [`Senders::leave`]).
+//! place ([`Senders::admit`]) and keeps it until it ends ([`Senders::is_over`],
+//! [`Senders::leave`]).
 
 #[cfg(test)]
 mod tests;
@@ -26,31 +27,31 @@ struct ListedSender {
 pub struct Unplaced {
     /// Number of packets.
     pub packets: u64,
-    /// Source of the newest one.
+    /// Source of the newest packet.
     pub from: Option<Endpoint>,
 }
 
-/// Senders on one link, each at a numbered place from 0.
+/// Senders on one link. Each has a numbered place, starting at 0.
 #[derive(Debug)]
 pub struct Senders {
     places: Box<[Option<ListedSender>]>,
-    /// Streams with places, sorted by name; capacity for all.
+    /// Streams with places, sorted by stream id. It has capacity for all.
     by_name: Vec<(StreamId, usize)>,
-    /// By place: place of the next packet's sender after the last packet of this one. Senders with
-    /// equal packet times alternate.
+    /// For each place, the place of the sender whose packet followed the last packet of this one.
+    /// Senders with equal packet times alternate.
     after: Box<[usize]>,
     last: usize,
     unplaced: Unplaced,
 }
 
 impl Senders {
-    /// Timeout for a sender of a single packet: a real sender continues within it, even on a busy
-    /// wireless network.
+    /// Timeout of a sender that sent a single packet. A real sender sends again within it, even on
+    /// a busy wireless network.
     const STRAY: Span = Span::from_millis(250);
     /// Maximum delay of packets after a goodbye.
     const REST: Span = Span::from_millis(100);
 
-    /// Creates `most` free places. Allocates here only.
+    /// Creates `most` free places. Only this function allocates.
     pub fn new(most: usize) -> Self {
         Self {
             places: vec![None; most].into_boxed_slice(),
@@ -76,7 +77,7 @@ impl Senders {
         self.places.get(place).copied().flatten().map_or(0, |sender| sender.packets)
     }
 
-    /// Returns the place of a packet's sender and records the packet; `None` if the sender is
+    /// Returns the place of a packet's sender and records the packet. `None` if the sender is
     /// unknown.
     #[inline]
     pub fn find(&mut self, stream: StreamId, from: Endpoint, arrival: LocalTime) -> Option<usize> {
@@ -103,7 +104,7 @@ impl Senders {
         found.map(|(place, _)| place)
     }
 
-    /// Assigns a place to an unknown sender; `None` if all are occupied.
+    /// Assigns a place to an unknown sender. `None` if all places are occupied.
     pub fn admit(&mut self, stream: StreamId, from: Endpoint, arrival: LocalTime) -> Option<usize> {
         let Some(free) = self.places.iter().position(Option::is_none) else {
             self.turn_away(from);
@@ -111,7 +112,7 @@ impl Senders {
         };
         self.places[free] = Some(ListedSender { stream, from, heard: arrival, packets: 1 });
         let named = self.by_name.partition_point(|(name, _)| name.0 < stream.0);
-        // Always true; the check shows the compiler that no allocation happens.
+        // This is always true. The check shows the compiler that no allocation happens.
         if self.by_name.len() < self.by_name.capacity() {
             self.by_name.insert(named, (stream, free));
         }
@@ -126,8 +127,8 @@ impl Senders {
         self.unplaced.from = Some(from);
     }
 
-    /// Whether the sender at this place has ended: it said goodbye and everything has played at its
-    /// `latency`, it is silent, or it sent a single stray packet.
+    /// Whether the sender at this place has ended. It ended if it said goodbye and everything was
+    /// played at its `latency`, if it is silent, or if it sent a single stray packet.
     pub fn is_over(&self, place: usize, now: LocalTime, goodbye: bool, latency: Span) -> bool {
         let Some(sender) = self.places.get(place).copied().flatten() else { return false };
         let silent = now - sender.heard;
@@ -135,7 +136,7 @@ impl Senders {
         stray || silent > GONE || goodbye && silent > latency + Self::REST
     }
 
-    /// Frees the place.
+    /// Frees this place.
     pub fn leave(&mut self, place: usize) {
         self.by_name.retain(|(_, taken)| *taken != place);
         if let Some(sender) = self.places.get_mut(place) {
@@ -145,8 +146,8 @@ impl Senders {
 }
 
 impl ListedSender {
-    /// Whether its packets may also come from this address: via a second network, or after a move.
-    /// Its receiver checks their identity.
+    /// Whether packets of this sender may also come from this address: via a second network, or
+    /// after a move. Its receiver checks their identity.
     fn may_be_at(&self, from: Endpoint, arrival: LocalTime) -> bool {
         let other_network = from.network() != self.from.network();
         other_network || arrival - self.heard > Source::MOVED

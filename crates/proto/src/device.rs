@@ -1,10 +1,10 @@
 //! Contract between a sound device and its process.
 //!
-//! The device is the clock. Once per period it calls [`Process::process`] with the period's samples
-//! and the times at which they met or will meet the converter. The process never waits, allocates,
-//! locks or logs. [`Device::run`] owns the process while running and then returns it. This suits
-//! polled cards (ALSA: the device's own thread) and callback devices (JACK, PipeWire: the library's
-//! thread).
+//! The device is the clock. Once per period it calls [`Process::process`] with the samples of the
+//! period and the times at which they met or will meet the converter. The process never waits,
+//! allocates, locks or logs. [`Device::run`] owns the process while it runs, then returns it. This
+//! suits polled cards (ALSA: the device has its own thread) and callback devices (JACK, PipeWire:
+//! the library has the thread).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,12 +29,12 @@ tautline_dsp::named_enum! {
 pub enum Directions {
     /// One direction.
     One(Direction),
-    /// Both (duplex): one clock, one process, one wake-up for both sides of a [`Cycle`].
+    /// Both directions (duplex), with one clock, one process, and one wake-up per [`Cycle`].
     Both,
 }
 
 impl Directions {
-    /// Whether `direction` is included.
+    /// Returns whether `direction` is included.
     pub fn has(self, direction: Direction) -> bool {
         self == Self::Both || self == Self::One(direction)
     }
@@ -61,7 +61,7 @@ pub struct Settings {
     pub channels: Channels,
     /// Frames per wake-up.
     pub period: Frames,
-    /// Periods in the device buffer: at least two for a card, one if a program gets each block
+    /// Periods in the device buffer: at least two for a card, one if a program receives each block
     /// within its period.
     pub periods: u32,
 }
@@ -85,13 +85,13 @@ pub struct Side<'a> {
     pub meets: LocalTime,
     /// Maximum error of `meets`, either way.
     pub uncertainty: Span,
-    /// Frames between the previous period and this one that the device dropped (capture) or played
-    /// as its own silence (playback).
+    /// Frames that the device dropped (capture) or played as its own silence (playback) between the
+    /// previous period and this one.
     pub skipped: Frames,
 }
 
 impl Side<'_> {
-    /// Side of a direction that the device does not have.
+    /// Returns the side of a direction that the device does not have.
     pub fn absent() -> Self {
         Self {
             samples: &mut [],
@@ -103,7 +103,7 @@ impl Side<'_> {
 }
 
 /// One wake-up of a device. A duplex device has blocks of equal length on both sides, each with its
-/// own time: the captured block has met the ADC, its playback block has yet to meet the DAC.
+/// own time: the captured block has already met the ADC, the playback block will meet the DAC.
 #[derive(Debug)]
 pub struct Cycle<'a> {
     /// Wake-up time of the device thread.
@@ -114,13 +114,13 @@ pub struct Cycle<'a> {
     pub playback: Side<'a>,
     /// Underruns and overruns since the previous wake-up.
     pub xruns: u32,
-    /// Name of the device's clock, if known: devices of one name stay a constant number of frames
-    /// apart. Changes take effect with the next cycle.
+    /// Name of the device's clock, if known. Devices whose clocks have the same name stay a
+    /// constant number of frames apart. Changes take effect with the next cycle.
     pub clock: Option<ClockId>,
 }
 
 impl<'a> Cycle<'a> {
-    /// Wake-up of a one-way device.
+    /// Creates a wake-up of a one-way device.
     pub fn one_way(direction: Direction, now: LocalTime, side: Side<'a>, xruns: u32) -> Self {
         let (capture, playback) = match direction {
             Direction::Capture => (side, Side::absent()),
@@ -140,22 +140,22 @@ impl<'a> Cycle<'a> {
 pub enum Flow {
     /// Call again at the next period.
     Continue,
-    /// Nothing left to play or take; the device may stop.
+    /// Nothing is left to play or capture. The device may stop.
     Finished,
 }
 
 /// Process that a device calls once per period, on its own thread.
 pub trait Process: Send {
-    /// Takes the captured samples and fills those to play. Real-time: bounded work, no allocation,
-    /// lock, log or blocking call.
+    /// Takes the captured samples and fills the samples to play. Runs in real time: bounded work,
+    /// no allocation, no lock, no log, no blocking call.
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow;
 
-    /// Ends the process: the caller of [`Device::run`] calls it afterwards, so that partly filled
+    /// Ends the process. The caller of [`Device::run`] calls it afterwards, so that partly filled
     /// packets can still be sent.
     fn finish(&mut self) {}
 }
 
-/// Request to a running device to stop at its next period; clones share the request.
+/// Request to a running device to stop at its next period. Clones share the request.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
     asked: Arc<AtomicBool>,
@@ -163,7 +163,8 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Creates a request that also follows this one. Stopping only the part leaves this one unset.
+    /// Creates a request for a part of the whole. It is also set when this one is set, but not the
+    /// other way round.
     pub fn part(&self) -> Self {
         Self { asked: Arc::default(), whole: Some(Arc::new(self.clone())) }
     }
@@ -173,7 +174,7 @@ impl Stop {
         self.asked.store(true, Ordering::Release);
     }
 
-    /// Flag for a signal handler, which may only set it.
+    /// Returns the flag, for a signal handler.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.asked)
     }
@@ -198,24 +199,24 @@ pub enum Ended {
 
 /// Error of opening or running a device, with the fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{tried}: {answer}; {mend}")]
+#[error("{tried}: {answer}; {hint}")]
 pub struct DeviceError {
     /// Attempted operation, with the device's name.
     pub tried: String,
     /// Answer of the system or device.
     pub answer: String,
-    /// How to fix it.
-    pub mend: String,
+    /// How to fix the error.
+    pub hint: String,
 }
 
 tautline_dsp::named_enum! {
     /// Source of the times at which frames meet a converter.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum TimestampSource {
-        /// A driver or sound server, unverified.
+        /// A driver or sound server reports them. They are not verified.
         #[default]
         Device = "device",
-        /// No converter: frames count at their due time.
+        /// There is no converter: frames are assumed to meet it at their due time.
         Due = "due",
     }
 }
@@ -225,7 +226,7 @@ pub trait Device: Send {
     /// Actual settings.
     fn settings(&self) -> Settings;
 
-    /// Name of its clock, if known before it runs; each [`Cycle`] reports it again.
+    /// Name of the device's clock, if known before it runs. Each [`Cycle`] reports it again.
     fn clock(&self) -> Option<ClockId> {
         None
     }
@@ -235,19 +236,19 @@ pub trait Device: Send {
         TimestampSource::Device
     }
 
-    /// Calls `process` once per period until stopped, finished or gone, then returns it. A polled
-    /// device calls it on this thread, whose priority the caller sets; a callback device may use
-    /// its own.
+    /// Calls `process` once per period until it is stopped or finished or the device is gone, then
+    /// returns it. A polled device calls it on this thread, and the caller sets the priority. A
+    /// callback device may use its own thread.
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended);
 }
 
 /// Receiver of a card's own output: the independent end of a measurement.
 ///
-/// Only devices that know the sound at their converter sample by sample can have one, with the time
-/// of their own clock: virtual cards now, loopback cables later.
+/// Only devices that know each sample at their converter can have a listener: virtual cards and
+/// loopback cables. The times are on the card's clock.
 pub trait Listener: Send {
-    /// Called with interleaved `samples` that met the DAC, the first frame at `meets` on the card's
-    /// clock. No frame was played before `taken`, if a card accepted a late block. Called on the
-    /// device thread: real-time.
+    /// Called with interleaved `samples` that met the DAC. The first frame met it at `meets` on the
+    /// card's clock. No frame was played before `taken`, if the card accepted a late block. Called
+    /// on the device thread, in real time.
     fn heard(&mut self, meets: LocalTime, taken: LocalTime, samples: &[f32]);
 }

@@ -1,12 +1,12 @@
-//! Sources and destinations of datagrams. Every group member knows a source's name, which proves
-//! nothing; other hosts would have to forge its address.
+//! Sources and destinations of datagrams. The name of a source proves nothing, because every group
+//! member knows it. Another host would have to forge the address too.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::time::{LocalTime, Span};
 
-/// A host by its network address, without ports.
+/// Host, identified by its network address without ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Host(Name);
 
@@ -36,7 +36,7 @@ impl Host {
 }
 
 impl From<IpAddr> for Host {
-    /// IPv4 addresses from an IPv6 socket become the same host.
+    /// An IPv4 address from an IPv6 socket becomes the same host.
     fn from(address: IpAddr) -> Self {
         Self(Name::Ip(address.to_canonical()))
     }
@@ -55,14 +55,14 @@ impl fmt::Display for Host {
     }
 }
 
-/// Address of datagrams on any network.
+/// Address of datagrams on any kind of network.
 #[derive(Debug, Clone, Copy)]
 pub enum Endpoint {
     /// IP.
     Ip {
         /// Address and UDP port.
         address: SocketAddr,
-        /// Index of the local interface it is received on; 0 if unknown.
+        /// Index of the local interface that receives the datagrams. 0 if unknown.
         network: u32,
     },
     /// Ethernet.
@@ -72,9 +72,9 @@ pub enum Endpoint {
         /// Index of the local interface.
         network: u32,
     },
-    /// Peer of a connection, by the link's number.
+    /// Peer of a connection, identified by the number of the link.
     Connection(u64),
-    /// Shared memory on this machine, by its number.
+    /// Shared memory on this machine, identified by its number.
     Memory(u64),
 }
 
@@ -83,7 +83,7 @@ impl Endpoint {
     pub const UNKNOWN: Self =
         Self::Ip { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), network: 0 };
 
-    /// Endpoint with this address, received on the interface with this index.
+    /// Creates an endpoint with this address, received on the interface with this index.
     pub const fn new(address: SocketAddr, network: u32) -> Self {
         Self::Ip { address, network }
     }
@@ -98,7 +98,8 @@ impl Endpoint {
         }
     }
 
-    /// Index of the local interface it is received on; 0 if unknown or absent.
+    /// Index of the local interface that receives the datagrams. 0 if it is unknown or there is
+    /// none.
     pub const fn network(&self) -> u32 {
         match *self {
             Self::Ip { network, .. } | Self::Ethernet { network, .. } => network,
@@ -114,13 +115,13 @@ impl Endpoint {
         }
     }
 
-    /// Distinguishes the senders of a host: the UDP port.
+    /// UDP port, which distinguishes the senders of a host.
     fn port(&self) -> Option<u16> {
         self.socket_address().map(|address| address.port())
     }
 
-    /// Whether both are the same endpoint in different notation. Not inlined, so that the caller's
-    /// first check is.
+    /// Whether both are the same endpoint in different notation. Not inlined, so that the first
+    /// check of the caller is inlined.
     #[inline(never)]
     fn is_other_name_of(&self, other: &Self) -> bool {
         (self.host(), self.port()) == (other.host(), other.port())
@@ -133,7 +134,7 @@ impl From<SocketAddr> for Endpoint {
     }
 }
 
-/// Ignores the local interface.
+/// The local interface is ignored.
 impl PartialEq for Endpoint {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
@@ -162,17 +163,17 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A source together with its host, so that other hosts cannot take its name.
+/// Source and its host. Other hosts thus cannot take the name of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Author {
-    /// Synchronisation source (SSRC).
+    /// SSRC of the source.
     pub ssrc: u32,
-    /// Host that sends under it.
+    /// Host that sends with this SSRC.
     pub host: Host,
 }
 
 impl Author {
-    /// Author on an unknown host ([`Endpoint::UNKNOWN`]).
+    /// Creates an author on an unknown host ([`Endpoint::UNKNOWN`]).
     pub const fn of(ssrc: u32) -> Self {
         Self { ssrc, host: Host::UNKNOWN }
     }
@@ -181,33 +182,34 @@ impl Author {
 /// Source and times of a received datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// Sender, with the receiving interface if the kernel reports it.
+    /// Address of the sender, with the receiving interface if the kernel reports it.
     pub from: Endpoint,
-    /// Kernel software timestamp on the monotonic clock, never after [`Self::read`]; equal to it
-    /// without a kernel timestamp.
+    /// Kernel software timestamp on the monotonic clock. It is never after [`Self::read`], and
+    /// equal to it without a kernel timestamp.
     pub at: LocalTime,
-    /// Error of `at` from the clock mapping; [`Span::MAX`] without a kernel timestamp.
+    /// Error of `at` that the clock mapping causes. [`Span::MAX`] without a kernel timestamp.
     pub uncertainty: Span,
-    /// Time at which the program read it from the socket, one for all datagrams of a batch.
+    /// Time at which the program read the datagram from the socket. All datagrams of a batch have
+    /// the same.
     pub read: LocalTime,
 }
 
 impl Arrival {
-    /// Arrival with an exact timestamp.
+    /// Creates an arrival with an exact timestamp.
     pub const fn exact(from: Endpoint, at: LocalTime, read: LocalTime) -> Self {
         Self { from, at, uncertainty: Span::ZERO, read }
     }
 }
 
-/// Maximum number of networks for one stream; further ones are ignored.
+/// Maximum number of networks for one stream. More are ignored.
 const MAX_PATHS: usize = 4;
 
-/// Addresses from which one source sends: one on each network.
+/// Addresses of one source: one address on each network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SourceEndpoints([Option<Endpoint>; MAX_PATHS]);
 
 impl SourceEndpoints {
-    /// A single address.
+    /// Creates a set with a single address.
     pub const fn only(from: Endpoint) -> Self {
         Self([Some(from), None, None, None])
     }
@@ -225,7 +227,7 @@ impl SourceEndpoints {
         self.0[0].as_ref() == Some(from)
     }
 
-    /// Whether packets come from this address.
+    /// Whether the source sends from this address.
     pub fn has(&self, from: Endpoint) -> bool {
         self.places().any(|place| *place == from)
     }
@@ -234,7 +236,7 @@ impl SourceEndpoints {
         self.places().any(|place| place.host() == host)
     }
 
-    /// Adds an address on a network without one so far; `None` if that is not possible.
+    /// Adds an address on a network that has none yet. `None` if that is not possible.
     #[must_use]
     pub fn with(mut self, from: Endpoint) -> Option<Self> {
         let known = self.places().any(|place| place.network() == from.network());

@@ -1,4 +1,4 @@
-//! Evidence about a sender's format without an announcement. Timestamps count frames (RFC 3550
+//! Evidence about the format of a sender that announces none. Timestamps count frames (RFC 3550
 //! §5.1), so they prove the bytes per frame. Packets arrive as fast as they are captured, which
 //! proves the rate.
 
@@ -24,19 +24,20 @@ pub struct Proof {
     pub packet: Frames,
     /// Payload type of the newest packet.
     pub payload_type: u8,
-    /// Frames per second; `None` if packets arrived too unevenly so far or match no usual rate.
+    /// Frames per second. `None` if packets have arrived too unevenly, or match no usual rate.
     pub rate: Option<Rate>,
-    /// Sample formats in which the samples can be sound.
+    /// Sample formats in which the samples may be sound.
     plausible: Plausible,
 }
 
 impl Proof {
-    /// Most likely stream format, with `channels` or with mono to play on all of them; `None` if no
-    /// sample format matches. Without a proven rate, `rate` or 48 kHz is used.
+    /// Returns the most likely stream format. It has `channels`, or mono, which is played on all
+    /// channels. `None` if no sample format matches. If the rate is not proven, `rate` or 48 kHz is
+    /// used.
     pub fn format(&self, rate: Option<Rate>, channels: Option<Channels>) -> Option<StreamFormat> {
         let mut fitting = Self::fitting(self.frame_bytes);
         let usual = |sample| StreamFormat::default_payload_type(sample) == self.payload_type;
-        // Stable sort: keeps the order of likelihood in each group.
+        // A stable sort keeps the order of likelihood in each group.
         fitting.sort_by_key(|(sample, _)| (!self.plausible.allows(*sample), !usual(*sample)));
         let wanted = |wanted| fitting.iter().find(move |(_, fits)| *fits == wanted);
         let (sample, channels) = *match channels {
@@ -53,9 +54,9 @@ impl Proof {
         })
     }
 
-    /// Sample formats and channel counts with this frame size, most likely first. Stereo precedes
-    /// mono and more channels; 24 bits precede 16 and floats. 32-bit integers are rare and come
-    /// last.
+    /// Returns sample formats and channel counts with this frame size, most likely first. Stereo
+    /// comes before mono and more channels. 24 bits come before 16 bits and floats. 32-bit integers
+    /// are rare and come last.
     pub fn fitting(frame_bytes: usize) -> Vec<(SampleFormat, Channels)> {
         let mut fitting: Vec<_> = Plausible::FORMATS
             .into_iter()
@@ -65,7 +66,7 @@ impl Proof {
                 Some((sample, Channels::new(count).ok()?))
             })
             .collect();
-        // Stable sort: keeps the order of sample formats in each group.
+        // A stable sort keeps the order of sample formats in each group.
         fitting.sort_by_key(|(sample, channels)| match (sample, channels.count()) {
             (SampleFormat::L32, _) => 3,
             (_, 2) => 0,
@@ -76,7 +77,7 @@ impl Proof {
     }
 }
 
-/// Collects evidence about the first sender received.
+/// Collects evidence about the first sender.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence(Option<Seen>);
 
@@ -90,24 +91,24 @@ struct Seen {
     packet: (usize, u8),
     frame_bytes: usize,
     frames: Frames,
-    /// Consecutive packets with equal bytes per frame.
+    /// Number of consecutive packets with equal bytes per frame.
     agreeing: u32,
     sound: Vec<u8>,
 }
 
 impl Evidence {
-    /// Maximum bytes of sound kept to distinguish sample formats.
+    /// Maximum bytes of sound that are kept to distinguish sample formats.
     const SOUND: usize = 1 << 15;
-    /// Packets that must agree: no known sender changes its format within eight.
+    /// Number of packets that must agree. No known sender changes its format within eight packets.
     const AGREEING: u32 = 8;
-    /// Unsupported sender rate that must not be taken for 11,025 Hz.
+    /// Unsupported rate of some senders, which must not be mistaken for 11,025 Hz.
     const UNSUPPORTED: u32 = 12_000;
-    /// Frames of the longest packet at the highest rate.
+    /// Frames in the longest packet at the highest rate.
     const MAX_FRAMES: i64 = 192_000 * PTIME_RANGE.1.as_nanos() / 1_000_000_000;
     /// Maximum rate error of a card: 0.2 %.
     const TOLERANCE: f64 = 2e-3;
 
-    /// Adds a packet and its arrival. Ignores all senders but the first.
+    /// Adds a packet and its arrival. Ignores all senders except the first.
     pub fn observe(&mut self, packet: &MediaPacket<'_>, arrival: LocalTime) {
         let head = &packet.head;
         let Some(seen) = &mut self.0 else {
@@ -129,7 +130,7 @@ impl Evidence {
         }
     }
 
-    /// Current proof, if any.
+    /// Returns the current proof, if any.
     pub fn proof(&self) -> Option<Proof> {
         let seen = self.0.as_ref().filter(|seen| seen.agreeing >= Self::AGREEING)?;
         Some(Proof {
@@ -154,7 +155,7 @@ impl Seen {
         let step = media - self.timeline.highest();
         let most = (number - next + 1).saturating_mul(Evidence::MAX_FRAMES);
         if !(1..=most).contains(&step) {
-            // Restart of the stream: restart the evidence.
+            // The stream restarted, so the evidence restarts too.
             (self.pace, self.agreeing) = (Pace::from(media, arrival), 0);
             self.sound.clear();
         } else if number == next {
@@ -200,8 +201,8 @@ impl Pace {
         }
     }
 
-    /// Whether arrivals were even enough to distinguish usual rates, which differ by at least 8.8
-    /// %.
+    /// Whether arrivals were even enough to distinguish the usual rates, which differ by at least
+    /// 8.8 %.
     pub(crate) fn is_precise(&self) -> bool {
         self.gap.times(20) <= self.took()
     }
@@ -211,10 +212,10 @@ impl Pace {
         self.newest.0 - self.first.0
     }
 
-    /// The only usual rate that fits the frames and the time. The tolerance is the longest gap,
+    /// Returns the only usual rate that matches frames and time. The tolerance is the longest gap,
     /// because the first and the newest packet may each have waited that long.
     pub fn rate(&self) -> Option<Rate> {
-        // Floats, because hostile times and timestamps may have any value.
+        // Use floats, because hostile times and timestamps may have any value.
         let (took, gap) = (self.took().as_nanos() as f64, self.gap.as_nanos() as f64);
         let frames = (self.newest.1 as f64 - self.first.1 as f64) * 1e9;
         if took <= gap {
@@ -233,14 +234,14 @@ impl Pace {
     }
 }
 
-/// Contradiction between packets and the format they are played in.
+/// Contradiction between packets and the format in which they are played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contradiction {
-    /// Different number of bytes per frame.
+    /// The packets have this many bytes per frame.
     FrameBytes(usize),
-    /// Samples impossible in the sample format.
+    /// The samples are impossible in the sample format.
     Samples,
-    /// Different rate.
+    /// The packets have this rate.
     Rate(Rate),
 }
 
@@ -250,7 +251,8 @@ mod tests {
     use crate::packet::PacketHead;
     use crate::wrap::Wrapped;
 
-    /// Evidence from packets of these frames and bytes, arriving at `rate` in bursts of `handful`.
+    /// Creates evidence from packets with this many frames and bytes, which arrive at `rate` in
+    /// bursts of `handful`.
     fn evidence(frames: u32, bytes: usize, rate: u64, handful: u32, packets: u32) -> Evidence {
         let mut evidence = Evidence::default();
         let payload = vec![0; bytes];
@@ -297,13 +299,14 @@ mod tests {
             let proof = evidence(frames, frames as usize * 4, hertz.into(), 1, 60).proof().unwrap();
             assert_eq!(proof.rate, Rate::new(hertz).ok(), "{hertz}");
         }
-        // PipeWire sender that wakes every 1024 frames: known within half a second, never wrong.
+        // A PipeWire sender that wakes every 1024 frames. The rate is known within half a second
+        // and never wrong.
         for packets in 9..150 {
             let proof = evidence(320, 320 * 4, 44_100, 3, packets).proof().unwrap();
             assert!(proof.rate.is_none_or(|rate| rate.hertz() == 44_100), "{packets}: {proof:?}");
             assert!(packets < 75 || proof.rate.is_some(), "{packets}");
         }
-        // Not a usual rate.
+        // This is not a usual rate.
         assert_eq!(evidence(46, 46 * 4, 46_000, 1, 100).proof().unwrap().rate, None);
     }
 

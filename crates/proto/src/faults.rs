@@ -1,5 +1,5 @@
-//! Late and lost packets and device underruns, each with its own times: a stall of the host counts
-//! only for faults that it overlaps.
+//! Late packets, lost packets and device underruns, each with its own times. A stall of the host
+//! causes only faults that it overlaps.
 
 use core::ops::AddAssign;
 
@@ -13,14 +13,14 @@ pub struct Harm {
     pub late: u32,
     /// Packets missing at their turn.
     pub lost: u32,
-    /// Packets in time at whose turn the device played its own silence.
+    /// Packets that arrived in time but were not played: the device played its own silence.
     pub unheard: u32,
     /// Device underruns.
     pub starved: u32,
 }
 
 impl Harm {
-    /// Packets lost and unheard between two counts.
+    /// Counts the packets that were lost or discarded between two sets of counters.
     pub fn missed(before: &Counters, after: &Counters) -> Self {
         let more = |before: u64, after: u64| after.saturating_sub(before) as u32;
         let lost = more(before.lost, after.lost);
@@ -41,21 +41,21 @@ impl AddAssign for Harm {
     }
 }
 
-/// One or several similar glitches, from cause to effect.
+/// One glitch or several similar ones, from cause to effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// Earliest start of the cause.
     pub from: LocalTime,
     /// Time of the effect.
     pub to: LocalTime,
-    /// Counts.
+    /// Counts of the glitches.
     pub harm: Harm,
 }
 
-/// Maximum faults between two status reports: a freeze of 30 ms causes about this many of [`ALIKE`]
-/// each. Longer freezes belong to the host almost entirely.
+/// Maximum number of faults between two status reports. A freeze of 30 ms causes about this many
+/// faults of [`ALIKE`] each. Longer freezes are caused almost entirely by the host.
 const MAX: usize = 16;
-/// Faults whose starts and ends lie within this span are one; reported stalls are longer.
+/// Faults whose starts and ends are within this span are combined. Reported stalls are longer.
 const ALIKE: Span = Span::from_millis(2);
 
 /// Faults in order of detection. Never allocates: for a device thread.
@@ -101,12 +101,12 @@ impl Faults {
         self.len += 1;
     }
 
-    /// All faults in order of detection.
+    /// Returns all faults in order of detection.
     pub fn iter(&self) -> impl Iterator<Item = &Fault> {
         self.kept[..self.len].iter()
     }
 
-    /// Total harm of the faults for which `overlaps` returns `true`.
+    /// Returns the total of the faults for which `overlaps` returns `true`.
     pub(crate) fn harm_of(&self, overlaps: impl Fn(LocalTime, LocalTime) -> bool) -> Harm {
         let mut harm = Harm::default();
         let those = self.iter().filter(|fault| overlaps(fault.from, fault.to));
@@ -115,14 +115,14 @@ impl Faults {
     }
 }
 
-/// Faults that wait for the stall monitor. It may wake as late as the device, so the last faults
-/// are judged when the next arrive.
+/// Faults that wait for the stall monitor. The monitor may wake as late as the device, so the last
+/// faults are judged when the next faults arrive.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UnjudgedFaults(Faults);
 
 impl UnjudgedFaults {
-    /// Stores the new faults and returns the harm of the previous ones that the host caused.
-    /// `stalled` returns whether the whole host stalled between two instants. Each fault is judged
+    /// Stores the new faults, and returns the counts of the previous faults that the host caused.
+    /// `stalled` returns whether the whole host stalled between two times. Each fault is judged
     /// once.
     pub fn take(
         &mut self,
@@ -154,7 +154,7 @@ mod tests {
         all
     }
 
-    fn told(faults: &Faults) -> Vec<(i64, i64, u32)> {
+    fn reported(faults: &Faults) -> Vec<(i64, i64, u32)> {
         let micros = |at: LocalTime| (at - LocalTime::ZERO).as_nanos() / 1_000;
         faults.iter().map(|fault| (micros(fault.from), micros(fault.to), fault.harm.late)).collect()
     }
@@ -163,9 +163,9 @@ mod tests {
     fn faults_that_begin_and_end_together_are_one_and_others_are_told_apart() {
         let faults =
             noted(&[(0, 9_000, 1), (1_000, 9_500, 2), (1_999, 9_500, 1), (2_000, 9_500, 1)]);
-        assert_eq!(told(&faults), [(0, 9_500, 4), (2_000, 9_500, 1)]);
+        assert_eq!(reported(&faults), [(0, 9_500, 4), (2_000, 9_500, 1)]);
         let apart = [(0, 5_000, 1), (0, 7_000, 1), (0, 4_000, 1)];
-        assert_eq!(told(&noted(&apart)), apart);
+        assert_eq!(reported(&noted(&apart)), apart);
         let early = noted(&apart).harm_of(|_, to| to <= at(5_000));
         assert_eq!(early, Harm { late: 2, ..Harm::default() });
     }
@@ -173,13 +173,13 @@ mod tests {
     #[test]
     fn more_faults_than_there_is_room_for_widen_the_last_and_none_is_forgotten() {
         let many: Vec<_> = (0..20).map(|index| (10_000 * index, 10_000 * index + 1, 1)).collect();
-        let told = told(&noted(&many));
-        assert_eq!(told.len(), MAX);
-        assert_eq!(told[MAX - 2], (140_000, 140_001, 1));
-        assert_eq!(told[MAX - 1], (150_000, 190_001, 5));
+        let reported = reported(&noted(&many));
+        assert_eq!(reported.len(), MAX);
+        assert_eq!(reported[MAX - 2], (140_000, 140_001, 1));
+        assert_eq!(reported[MAX - 1], (150_000, 190_001, 5));
     }
 
-    /// Device xruns, each from the previous wake-up to its detection.
+    /// Device xruns. Each lasts from the previous wake-up to its detection.
     fn xruns(all: &[(i64, i64, u32)]) -> Faults {
         let mut faults = Faults::NONE;
         for (woke, noticed, starved) in all {

@@ -1,16 +1,16 @@
-//! Media time of packets with presentation times instead of frame counts (AVTP).
+//! Media time of packets that carry presentation times instead of frame counts (AVTP).
 //!
-//! Sequence numbers place packets: their frames follow the previous ones, regardless of their times,
-//! whose clock may differ and step. Times only show how often the short numbers wrapped
-//! during an outage, and where the talker restarted.
+//! Sequence numbers determine the positions of packets: the frames of a packet follow the frames of
+//! the previous one. Presentation times do not, because their clock may drift and step. The times
+//! only show how often the short numbers wrapped during an outage, and where the talker restarted.
 //!
-//! During an outage and a pause nothing arrives. After an outage, the number among all 256 matches
-//! the time, which is a whole number of packets later, as precisely as before. After a pause, the
+//! Nothing arrives during an outage or a pause. After an outage, one of the 256 numbers matches the
+//! time, which is a whole number of packets later and as precise as before. After a pause, the
 //! number continues or restarts, and the times resume anywhere between two packets.
 //!
-//! Over UDP, packets have two numbers: their own with 8 bits and one with 32 bits before them. The
-//! latter carries more, but some talkers leave it at zero or count several streams with it. It is
-//! used while it moves in step with the former.
+//! Over UDP, packets have two numbers: their own with 8 bits, and a carried one with 32 bits in
+//! front. The carried number resolves longer outages, but some talkers leave it at zero or use it
+//! for several streams. It is used while it moves in step with the own number.
 
 use crate::packet::{PacketHead, PresentationTime, Presented, StreamId};
 use crate::time::{Frames, LocalTime, Span};
@@ -22,7 +22,7 @@ use crate::wrap::{Unwrapper, Wrapped};
 pub struct FrameCounter {
     tolerance: Span,
     heard: Option<CountedPacket>,
-    /// Packet that does not follow, pending the next one.
+    /// Packet that does not follow. The next packet decides.
     doubted: Option<CountedPacket>,
 }
 
@@ -31,41 +31,41 @@ pub struct FrameCounter {
 pub struct CountedPacket {
     stream: StreamId,
     number: Wrapped,
-    /// Carried 32-bit number, and the packet's own.
+    /// The carried 32-bit number, and the packet's own number.
     carried: Wrapped,
     own: Wrapped,
-    /// Whether the carried number moves in step with the own one.
+    /// Whether the carried number moves in step with the packet's own number.
     in_step: bool,
     restarts: bool,
     frames: Frames,
     media: i64,
-    /// Last presentation time, its frame, and its arrival: some streams carry times sparsely.
-    told: Option<(PresentationTime, i64, LocalTime)>,
-    /// Recent distance of the times from the positions by number.
+    /// Last presentation time, its frame, and its arrival. Some streams carry times in few packets.
+    reported: Option<(PresentationTime, i64, LocalTime)>,
+    /// Recent difference of the times and the positions by number.
     uneven: Span,
     sequel: Sequel,
 }
 
-/// Relation of a packet to the previous ones.
+/// Relation of a packet to the previous packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sequel {
-    /// Continues; packets missing by number are lost.
+    /// It continues the stream. Packets missing by number are lost.
     GoesOn,
-    /// The talker paused or restarted, by number and time: nothing is lost between.
+    /// The talker paused or restarted, according to number and time. Nothing is lost in between.
     Anew,
-    /// Like `Anew`, and announced by the talker (`mr`) with a time as far ahead as before. A single
-    /// false packet thus cuts no sound.
+    /// Like `Anew`, and the talker announced it (`mr`), with a time as far ahead as before. A
+    /// single false packet thus cuts no sound.
     SaidAnew,
 }
 
 impl CountedPacket {
-    /// Media time of the first frame, as packets carry it.
+    /// Media time of the first frame, as carried in packets.
     pub const fn media(&self) -> Wrapped {
         Wrapped::of(self.media, 32)
     }
 
-    /// Sequence number: the carried one. If that does not count the stream's packets, derived from
-    /// its own number and time.
+    /// Sequence number: the carried one, if it counts the packets of the stream. Otherwise, it is
+    /// derived from the packet's own number and the time.
     pub const fn number(&self) -> Wrapped {
         self.number
     }
@@ -77,42 +77,44 @@ impl CountedPacket {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Follows {
-    /// Number and time, if any, agree up to this distance.
+    /// Number and time (if any) agree to within this span.
     Agreed(i64, Span),
-    /// They do not: position by time.
+    /// Number and time disagree. The position is taken from the time.
     Astray(i64),
 }
 
-/// Distance between packets by number.
+/// Distance between two packets by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Steps {
     packets: i64,
-    /// Width of the number used, after which it wraps.
+    /// Width of the number in use, in bits.
     bits: u32,
-    /// Whether the carried number still moves in step with the own one.
+    /// Whether the carried number still moves in step with the packet's own number.
     in_step: bool,
 }
 
 impl FrameCounter {
-    /// Default maximum distance of a presentation time from the position by number; beyond it the
-    /// talker restarted. Less than the doubt limit of a [source](crate::source), more than the
-    /// steps of disciplined clocks.
+    /// Default maximum difference of a presentation time and the position by number. Beyond it the
+    /// talker restarted. It is less than the doubt limit of a [source](crate::source) and more than
+    /// the steps of disciplined clocks.
     pub(crate) const TOLERANCE: Span = Span::from_millis(20);
-    /// Maximum error of times used to distinguish an outage from a pause: talkers round them, and
+    /// Maximum error of times that distinguish an outage from a pause. Talkers round times, and
     /// some use their wake-up times.
     const NEAR: Span = Span::from_millis(1);
-    /// Divisor of an outage: maximum drift between the sound's clock and the times' clock.
+    /// Divisor of the outage: the maximum drift between the clock of the sound and the clock of the
+    /// times.
     const DRIFT: i64 = 2000;
-    /// Divisor of the number's range: if times err by more, numbers cannot distinguish outage and
-    /// pause, because one may match by chance.
+    /// Divisor of the number's range. If times err by more, numbers cannot distinguish an outage
+    /// from a pause, because one may match by chance.
     const CHANCE: i64 = 16;
 
-    /// Creates a counter with this tolerance for presentation times (default `Self::TOLERANCE`).
+    /// Creates a counter with this tolerance for presentation times. The default is
+    /// `Self::TOLERANCE`.
     pub const fn new(tolerance: Span) -> Self {
         Self { tolerance, heard: None, doubted: None }
     }
 
-    /// Position of a packet of `frames` frames that arrived at `arrival`.
+    /// Returns the position of a packet of `frames` frames that arrived at `arrival`.
     pub fn count(
         &mut self,
         head: &PacketHead,
@@ -130,7 +132,7 @@ impl FrameCounter {
             restarts: presented.restarts,
             frames,
             media: 0,
-            told: presented.time.map(|time| (time, 0, arrival)),
+            reported: presented.time.map(|time| (time, 0, arrival)),
             uneven: Span::ZERO,
             sequel: Sequel::GoesOn,
         };
@@ -145,7 +147,7 @@ impl FrameCounter {
             | (_, Some((Follows::Agreed(media, off), steps, before))) => {
                 (media, off, Some((steps, before)))
             }
-            // A restarted talker may number differently than before.
+            // A talker may change its numbering when it restarts.
             (Some((Follows::Astray(media), steps, before)), _)
             | (None, Some((Follows::Astray(media), steps, before))) => {
                 (media, Span::ZERO, Some((Steps { in_step: true, ..steps }, before)))
@@ -157,7 +159,7 @@ impl FrameCounter {
         let (in_step, before) =
             (before.is_none_or(|(steps, _)| steps.in_step), before.map(|(_, before)| before));
         let own = presented.time.map(|time| (time, media, arrival));
-        let told = own.or(before.and_then(|before| before.told));
+        let reported = own.or(before.and_then(|before| before.reported));
         let uneven = before.map_or(off, |before| before.uneven_with(off));
         let sequel = match (heard, self.heard) {
             (Some((Follows::Astray(_), ..)), Some(heard))
@@ -168,14 +170,14 @@ impl FrameCounter {
             (Some((Follows::Astray(_), ..)), _) => Sequel::Anew,
             _ => Sequel::GoesOn,
         };
-        let counted = CountedPacket { number, in_step, media, told, uneven, sequel, ..this };
+        let counted = CountedPacket { number, in_step, media, reported, uneven, sequel, ..this };
         if !matches!(heard, Some((Follows::Agreed(..), ..))) {
             self.doubted = Some(counted);
         }
         counted
     }
 
-    /// Records an admitted packet; if it is the newest, later ones count from it.
+    /// Records an admitted packet. If it is the newest, later packets count from it.
     pub fn follow(&mut self, packet: CountedPacket) {
         let newer = |heard: &CountedPacket| {
             heard.stream != packet.stream
@@ -188,14 +190,14 @@ impl FrameCounter {
         }
     }
 
-    /// Accepts another stream, from any position.
+    /// Resets the counter. It then accepts another stream at any position.
     pub fn forget(&mut self) {
         *self = Self::new(self.tolerance);
     }
 }
 
 impl CountedPacket {
-    /// Uses the carried number, or the own one if they are not in step.
+    /// Uses the carried number, or the packet's own number if the two are not in step.
     fn steps_to(&self, next: &Self) -> Steps {
         let ahead = |from: Wrapped, to: Wrapped| {
             Unwrapper::starting_at(from).peek(to.value) - i64::from(from.value)
@@ -214,7 +216,8 @@ impl CountedPacket {
             ahead @ 1.. => self.media + self.frames.count() + (ahead - 1) * next.frames.count(),
             behind => self.media + behind * next.frames.count(),
         };
-        let (Some((before, at, came)), Some((time, _, arrived))) = (self.told, next.told) else {
+        let (Some((before, at, came)), Some((time, _, arrived))) = (self.reported, next.reported)
+        else {
             return (Follows::Agreed(by_number, Span::ZERO), steps);
         };
         let passed = arrived - came;
@@ -239,7 +242,7 @@ impl CountedPacket {
                 false => (Follows::Astray(by_time), steps),
             };
         }
-        // During a clock step packets keep arriving, during a pause they do not.
+        // During a clock step packets keep arriving. During a pause they do not.
         let waited = |media: i64| (passed - rate.span_of(Frames::new(media - at))).abs();
         let paused = steps.packets != 1
             && off(by_number) > FrameCounter::NEAR.min(tolerance) + drift
@@ -251,9 +254,10 @@ impl CountedPacket {
         (follows, steps)
     }
 
-    /// Whether the time from arrival to presentation equals this packet's.
+    /// Whether the time from arrival to presentation equals that of the other packet.
     fn leads_alike(&self, next: &Self, tolerance: Span) -> bool {
-        let (Some((before, _, came)), Some((time, _, arrived))) = (self.told, next.told) else {
+        let (Some((before, _, came)), Some((time, _, arrived))) = (self.reported, next.reported)
+        else {
             return false;
         };
         let passed = arrived - came;
@@ -261,12 +265,12 @@ impl CountedPacket {
         led.abs() <= tolerance + passed.abs().divided(FrameCounter::DRIFT)
     }
 
-    /// Recent error of times, updated with this one.
+    /// Returns the recent error of times, updated with this one.
     fn uneven_with(&self, off: Span) -> Span {
         (self.uneven - self.uneven.divided(256)).max(off.min(FrameCounter::NEAR))
     }
 
-    /// Times wrap every 4.295 s: returns the one nearest to the elapsed time.
+    /// Times wrap every 4.295 s. Returns the value nearest to the elapsed time.
     fn unwrapped(since: Span, passed: Span) -> Span {
         const ROUND: i64 = 1 << 32;
         let rounds = ((passed - since).as_nanos() + ROUND / 2).div_euclid(ROUND);

@@ -64,7 +64,10 @@ mod tests {
     #[test]
     fn more_runs_than_there_is_room_for_widen_the_last() {
         let runs: Vec<_> = (0..20).map(|index| (10 * index, 1)).collect();
-        let told = of(&runs);
-        assert_eq!((told.len(), told[MAX - 2], told[MAX - 1]), (MAX, (140, 141), (150, 191)));
+        let reported = of(&runs);
+        assert_eq!(
+            (reported.len(), reported[MAX - 2], reported[MAX - 1]),
+            (MAX, (140, 141), (150, 191))
+        );
     }
 }

@@ -1,7 +1,7 @@
-//! Jitter buffer of one stream: takes datagrams, returns frames for the DAC. Does no I/O.
+//! Jitter buffer of one stream: takes datagrams and returns frames for the DAC. Does no I/O.
 //!
-//! The device's thread drives it once per period: [`JitterBuffer::handle`] for every datagram that
-//! has arrived, then [`JitterBuffer::pull`] for the period's frames. An ordinary thread passes the
+//! The device thread calls it once per period: [`JitterBuffer::handle`] for every datagram that
+//! arrived, then [`JitterBuffer::pull`] for the frames of the period. An ordinary thread passes the
 //! sender's clock as values ([`JitterBuffer::set_clock`], [`JitterBuffer::observe_report`]).
 
 mod config;
@@ -48,7 +48,7 @@ use turns::Turns;
 /// Whether frames are being played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// No frame was pulled since the stream began.
+    /// No frame was requested since the stream began.
     Waiting(Option<Resync>),
     /// The playout cursor gives the position.
     Playing,
@@ -59,18 +59,18 @@ enum Phase {
 pub struct JitterBuffer {
     config: JitterBufferConfig,
     format: StreamFormat,
-    /// Channels in packets: all, or one that is played on all.
+    /// Channels in packets: all channels, or one channel that is played on all.
     carried: Channels,
-    /// Bits per second of the newest packet, if the sender chooses them.
+    /// Bits per second of the newest packet, if the sender chooses the bitrate.
     bitrate: Option<u32>,
     source: Option<Source>,
     /// Counts frames of packets without media time.
     counter: FrameCounter,
-    /// Newest clock mapping and its sender.
+    /// Newest clock mapping and the sender whose clock it maps.
     clock: Option<(Author, ClockMapping)>,
     /// Clock of this host for packets that carry presentation times.
     presentation_clock: Option<ClockMapping>,
-    /// Capture to the presentation time that packets carry, as announced by the sender.
+    /// Delay from capture to the presentation time in packets, as announced by the sender.
     presented_after: Option<Span>,
     /// Newest known clock of a sender's card, and the sender.
     card: Option<(Author, ClockId)>,
@@ -79,18 +79,19 @@ pub struct JitterBuffer {
     phase: Phase,
     begins: bool,
     begun: bool,
-    /// Overdue frames were given up since the last block, because the device stood still.
+    /// Whether overdue frames were skipped since the last block because the device stood still.
     caught_up: bool,
-    /// The presentation clock was set.
+    /// Whether the presentation clock was set.
     stepped: bool,
-    /// Frames until the next check of the due position, and the predicted DAC time of the first.
+    /// Frames until the next check of the due position, and the predicted DAC time of the first of
+    /// them.
     unlooked: (Frames, LocalTime),
     basis: Option<Basis>,
-    /// Relation of the two cards at that time.
+    /// Relation of the two cards at the last check.
     cards: Cards,
     was_mapped: bool,
     turns: Turns,
-    /// `None` while not lent: see [`JitterBuffer::borrow_repairer`].
+    /// `None` if not lent: see [`JitterBuffer::borrow_repairer`].
     repairer: Option<Box<Repairer>>,
     tally: Tally,
     transit: Option<TransitMeter>,
@@ -99,33 +100,34 @@ pub struct JitterBuffer {
     step: StepFinder,
     /// Late packets that proved the last step.
     stepped_by: Option<LateRun>,
-    /// Frames due after the newest packet: missing if the stream continues, not counted if it
-    /// ended.
+    /// Missing frames after the newest packet. They count as missing if the stream continues, and
+    /// do not count if it ended.
     tail_missing: u64,
     tail_concealed: u64,
     counters: Counters,
-    /// Invalid datagrams per reason, indexed by [`Invalid::index`].
+    /// Number of invalid datagrams per reason, indexed by [`Invalid::index`].
     invalid: [u64; Invalid::COUNT],
     stranger: Option<Stranger>,
     others: OtherTypes,
     muted: bool,
 }
 
-/// Maximum latency: half the capacity, after a reserve for senders that run ahead.
+/// Maximum latency: half the capacity, minus a reserve for senders that run ahead.
 fn longest(room: Span) -> Span {
     (room - JitterBuffer::ROOM.divided(2)).divided(2)
 }
 
-/// Maximum latency that a jitter buffer created for `link_offset` has room for.
+/// Returns the maximum latency that a jitter buffer created for `link_offset` has room for.
 pub fn room_for(link_offset: Span, rate: Rate) -> Span {
     longest(rate.span_of(JitterBuffer::frames_for(link_offset, rate)))
 }
 
 impl JitterBuffer {
-    /// Additional capacity, for senders that run ahead and latency changes while playing.
+    /// Additional capacity, for senders that run ahead and for latency changes during playout.
     const ROOM: Span = Span::from_millis(250);
 
-    /// Creates a jitter buffer for twice the link offset plus 250 ms. Only this allocates.
+    /// Creates a jitter buffer for twice the link offset plus 250 ms. Only this function and
+    /// [`JitterBuffer::without_repairer`] allocate.
     pub fn new(config: JitterBufferConfig) -> Self {
         Self { repairer: Some(Box::default()), ..Self::without_repairer(config) }
     }
@@ -134,7 +136,7 @@ impl JitterBuffer {
         rate.frames_within(link_offset.times(2) + Self::ROOM)
     }
 
-    /// Creates a jitter buffer without a repairer. The caller lends one: most streams need none.
+    /// Creates a jitter buffer without a repairer. The caller lends one if the stream needs it.
     pub fn without_repairer(config: JitterBufferConfig) -> Self {
         let rate = config.format.rate;
         let frames = Self::frames_for(config.link_offset, rate);
@@ -143,7 +145,7 @@ impl JitterBuffer {
         if !decoders.is_empty() {
             renderer.playout.decode_by(rate, decoders);
         }
-        // Packets of the maximum latency and of a sender that runs ahead.
+        // Packets for the maximum latency and for a sender that runs ahead.
         let in_flight = longest(rate.span_of(renderer.playout.capacity())) + Self::ROOM.divided(8);
         let shortest = rate.frames_within(crate::stream::PTIME_RANGE.0).count().max(1);
         let packets = rate.frames_within(in_flight).count() / shortest + 64;
@@ -151,7 +153,7 @@ impl JitterBuffer {
             true => Placement::of_presentations(rate, config.link_offset),
             false => Placement::new(rate, config.link_offset),
         };
-        placement.set_captures_told(config.captures_told);
+        placement.set_captures_reported(config.captures_reported);
         Self {
             placement,
             renderer,
@@ -197,15 +199,16 @@ impl JitterBuffer {
         &self.counters
     }
 
-    /// Sender of the newest foreign packet. A sender that uses the source's stream id takes
-    /// precedence over another.
+    /// Sender of the newest packet from another source. A sender that uses the source's stream id
+    /// takes precedence.
     pub fn stranger(&self) -> Option<Stranger> {
-        // Packets of a sender that moved were foreign until it was followed.
+        // Packets of a sender that moved to this address count as another source until it is
+        // followed.
         let own = |from| self.source.as_ref().is_some_and(|source| source.endpoints().has(from));
         self.stranger.filter(|stranger| !own(stranger.from))
     }
 
-    /// Payload type of most packets that were rejected because of it.
+    /// Most frequent payload type among the packets rejected because of their payload type.
     pub fn other_type(&self) -> Option<OtherType> {
         self.others.most()
     }
@@ -215,7 +218,7 @@ impl JitterBuffer {
         self.tally
     }
 
-    /// Losses for receiver reports; `None` without a source.
+    /// Losses for receiver reports. `None` without a source.
     pub fn losses(&self) -> Option<LossReport> {
         let Counters { repaired, lost, late, .. } = self.counters;
         self.source.as_ref().map(|s| LossReport {
@@ -242,7 +245,7 @@ impl JitterBuffer {
         &self.placement
     }
 
-    /// Maximum latency for the capacity.
+    /// Maximum latency that the buffer has room for.
     pub fn longest_link_offset(&self) -> Span {
         longest(self.format.rate.span_of(self.renderer.playout.capacity()))
     }
@@ -254,26 +257,27 @@ impl JitterBuffer {
         self.apply_clock();
     }
 
-    /// Sets the clock of this host for packets that carry presentation times. Used for senders that
-    /// do not announce their clock.
+    /// Sets this host's clock for packets that carry presentation times. Used for senders that do
+    /// not announce their clock.
     pub fn set_presentation_clock(&mut self, clock: ClockMapping) {
         self.presentation_clock = Some(clock);
         self.apply_clock();
     }
 
-    /// `None` restores the configured delay from capture to presentation.
+    /// Sets the announced delay from capture to presentation. `None` restores the configured one.
     pub(crate) fn set_presented_after(&mut self, presented_after: Option<Span>) {
         self.presented_after = presented_after;
-        self.placement.set_captures_told(presented_after.is_some() || self.config.captures_told);
+        self.placement
+            .set_captures_reported(presented_after.is_some() || self.config.captures_reported);
     }
 
-    /// Applies the current source's mapping. The presentation clock applies earlier, for the first
+    /// Applies the mapping of the current source. The presentation clock applies before the first
     /// packet.
     fn apply_clock(&mut self) {
         let source = self.source.as_ref();
-        let heard = |author| source.is_some_and(|source| source.is_told_by(author));
-        let told = self.clock.filter(|(author, _)| heard(*author));
-        if let Some(clock) = told.map(|(_, clock)| clock).or(self.presentation_clock) {
+        let heard = |author| source.is_some_and(|source| source.is_reported_by(author));
+        let reported = self.clock.filter(|(author, _)| heard(*author));
+        if let Some(clock) = reported.map(|(_, clock)| clock).or(self.presentation_clock) {
             self.placement.set_clock(clock);
         }
     }
@@ -283,18 +287,18 @@ impl JitterBuffer {
         self.card = card.map(|card| (author, card));
     }
 
-    /// Whether the current source announced this clock for its card.
+    /// Whether the current source announced this clock as the clock of its card.
     fn shares_clock(&self, clock: ClockId) -> bool {
-        let told = |source: &Source| {
-            self.card.is_some_and(|(author, card)| card == clock && source.is_told_by(author))
+        let reported = |source: &Source| {
+            self.card.is_some_and(|(author, card)| card == clock && source.is_reported_by(author))
         };
-        self.source.as_ref().is_some_and(told)
+        self.source.as_ref().is_some_and(reported)
     }
 
     /// Changes the latency, up to [`JitterBuffer::longest_link_offset`].
     pub fn set_link_offset(&mut self, link_offset: Span) {
         let link_offset = link_offset.min(self.longest_link_offset());
-        // A shorter latency moves the due position ahead in the stream.
+        // A shorter latency moves the due position forward in the stream.
         let moved = self.placement.link_offset() - link_offset;
         if moved != Span::ZERO && self.phase == Phase::Playing {
             self.renderer.retarget(moved);
@@ -311,8 +315,8 @@ impl JitterBuffer {
         }
     }
 
-    /// Frames by which timestamps advance per packet, and bytes per frame, if they contradict the
-    /// format.
+    /// Returns the frames by which timestamps advance per packet, and the bytes per frame, if they
+    /// contradict the format.
     fn proven_frame(&self) -> Option<(Frames, usize)> {
         let source = self.source.as_ref().filter(|_| self.format.coder.is_none())?;
         let step = source.odd_step()?;
@@ -320,8 +324,8 @@ impl JitterBuffer {
         bytes.is_multiple_of(step.as_len()).then(|| (step, bytes / step.as_len()))
     }
 
-    /// Changes to one channel, or back to all, if packets prove that. Returns whether it changed:
-    /// the packet was then read in the wrong format.
+    /// Changes to one channel, or back to all, if packets prove that. Returns whether it changed.
+    /// The packet was then read in the wrong format.
     fn follow_carried(&mut self) -> bool {
         let Some((step, bytes)) = self.proven_frame() else { return false };
         let carries = |channels: &Channels| bytes == self.format.sample.bytes() * channels.count();
@@ -335,9 +339,10 @@ impl JitterBuffer {
         true
     }
 
-    /// Ends the current source if it is `author`, which sent a goodbye: another may follow at once.
+    /// Ends the current source if `author` is the source. `author` sent a goodbye, so another
+    /// source may follow at once.
     pub fn say_goodbye(&mut self, author: Author) {
-        if let Some(source) = self.source.as_mut().filter(|source| source.is_told_by(author)) {
+        if let Some(source) = self.source.as_mut().filter(|source| source.is_reported_by(author)) {
             source.say_goodbye();
             self.renderer.playout.end();
         }
@@ -346,8 +351,8 @@ impl JitterBuffer {
     /// Adds the timestamp pair of a sender report. Ignored if packets carry capture times, which
     /// are more precise.
     pub fn observe_report(&mut self, author: Author, rtp_timestamp: u32, wall: WallTime) {
-        let told = |source: &&Source| source.is_told_by(author) && !source.stamped();
-        let Some(source) = self.source.as_ref().filter(told) else { return };
+        let reported = |source: &&Source| source.is_reported_by(author) && !source.stamped();
+        let Some(source) = self.source.as_ref().filter(reported) else { return };
         let media = source.media_near(rtp_timestamp);
         match self.placement.observe_capture(media, wall) {
             ReadingOutcome::Agreed => {}
@@ -356,7 +361,7 @@ impl JitterBuffer {
         }
     }
 
-    /// Drops placed frames, fades the sound out and in again.
+    /// Drops the placed frames and fades the sound out and in.
     fn restart(&mut self, reason: Resync) {
         if self.phase == Phase::Playing {
             self.counters.resyncs += 1;

@@ -1,4 +1,4 @@
-//! Source of a stream's latency, and its minimum.
+//! Latency of a stream: where it comes from, and its minimum.
 //!
 //! A latency is a link offset: the time from a frame at the capturing converter to the same frame
 //! at the playing converter.
@@ -8,20 +8,21 @@ use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 use crate::unannounced::tenths;
 
-/// Source of a stream's latency.
+/// Rule that determines the latency of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LatencyRule {
-    /// Default: a sender promises [`usual_latency`], a receiver keeps its sender's promise.
+    /// Default. A sender promises [`usual_latency`]. A receiver uses the latency that its sender
+    /// promises.
     #[default]
     Usual,
     /// Configured value.
     Chosen(Span),
-    /// Packet arrivals: a receiver keeps the latency they need, a sender promises the highest that
-    /// a receiver requests.
+    /// The arrivals of packets determine the latency. A receiver uses the latency that they need. A
+    /// sender promises the highest latency that a receiver requests.
     Auto {
-        /// Maximum, unless the path delay itself exceeds it
-        /// (`crate::target_delay::Depth::set_max`): later packets are late. `None` means as much
-        /// as the buffer has room for.
+        /// Maximum latency, after which packets are late. If the path delay itself exceeds it, the
+        /// maximum is higher (`crate::target_delay::Depth::set_max`). `None` means all that the
+        /// buffer has room for.
         most: Option<Span>,
     },
 }
@@ -30,13 +31,13 @@ impl LatencyRule {
     /// Automatic, limited by the buffer only.
     pub const AUTO: Self = Self::Auto { most: None };
 
-    /// Buffer room for automatic latency: a satellite path plus Wi-Fi.
+    /// Buffer room for automatic latency: sufficient for a satellite path and Wi-Fi.
     const MAX_AUTO: Span = Span::from_millis(400);
-    /// Buffer room if packets of a sender without announcement raise the latency: four 20 ms
-    /// packets at once.
+    /// Buffer room if packets of a sender without an announcement raise the latency: four 20 ms
+    /// packets that arrive together.
     const MAX_UNANNOUNCED: Span = Span::from_millis(100);
 
-    /// Maximum latency for which a receiver with an initial `link_offset` reserves room.
+    /// Maximum latency for which a receiver reserves room, with this initial `link_offset`.
     pub fn room(self, link_offset: Span) -> Span {
         match self {
             Self::Chosen(_) => link_offset,
@@ -59,8 +60,8 @@ impl LatencyRule {
     }
 }
 
-/// Minimum latency for a receiver. A packet is up to `packing_age` old when it leaves, and a block
-/// is written one device ring before its last frame plays.
+/// Minimum latency of a receiver. A packet is up to `packing_age` old at departure. A block is
+/// written one device ring before its last frame plays.
 pub fn min_latency(packing_age: Span, device: &Settings) -> Span {
     let ring = device.period.count() * i64::from(device.periods);
     packing_age + device.rate.span_of(Frames::new(ring))
@@ -68,7 +69,7 @@ pub fn min_latency(packing_age: Span, device: &Settings) -> Span {
 
 /// Default promise.
 pub const DEFAULT_LATENCY: Span = Span::from_millis(5);
-/// Time for the network, the receiver's period and its wake-up at a default latency.
+/// Time for the network, and for the receiver's period and wake-up, in a default latency.
 const SPARE: Span = Span::from_millis(4);
 
 /// Default promise for this format and device period.
@@ -76,10 +77,10 @@ pub fn usual_latency(format: &StreamFormat, period: Frames) -> Span {
     DEFAULT_LATENCY.max(format.packing_age(period) + SPARE)
 }
 
-/// [`usual_latency`] for short cycles of a JACK or PipeWire graph: as much as a receiver in a
-/// similar graph needs, so that it need not raise it. The receiver's card is part of its latency
-/// but unknown to the sender, so a common one is assumed. Only for cycles so short that other
-/// receivers lose hardly more than 2 ms.
+/// Like [`usual_latency`], for short cycles of a JACK or PipeWire graph. It is sufficient for a
+/// receiver in a similar graph, which then need not raise the latency. The receiver's card is part
+/// of its latency but unknown to the sender, so a common card is assumed. The result is longer only
+/// for cycles so short that other receivers lose hardly more than 2 ms.
 pub fn usual_latency_in_graph(format: &StreamFormat, cycle: Frames) -> Span {
     let (usual, ring) = (usual_latency(format, cycle), Frames::new(GRAPH_RING * cycle.count()));
     match format.rate.span_of(ring) {
@@ -88,35 +89,35 @@ pub fn usual_latency_in_graph(format: &StreamFormat, cycle: Frames) -> Span {
     }
 }
 
-/// Cycles from writing a block to the end of its playback: the one it fills and two at the card,
-/// the default of `jackd`.
+/// Cycles from writing a block to the end of its playback: the cycle that it fills and two at the
+/// card. This is the default of `jackd`.
 const GRAPH_RING: i64 = 3;
 
-/// Latency to keep: the promised one, or the minimum that suffices if this device takes too long.
+/// Returns the latency to use: the promised one, or the minimum sufficient one if this device needs
+/// more.
 pub fn kept_latency(promised: Span, least: Span) -> Span {
     if leaves_no_transit(promised, least) { enough_latency(least) } else { promised }
 }
 
-/// Whether a latency leaves no time for the network; `least` is possible without any
+/// Whether a latency leaves no time for the network. `least` is the minimum without a network
 /// ([`min_latency`]).
 pub(crate) fn leaves_no_transit(latency: Span, least: Span) -> bool {
     latency < least + MIN_WAY
 }
 
-/// Minimum sufficient latency above `least`, which leaves no time for the network; in steps of 0.1
-/// ms.
+/// Minimum sufficient latency if `least` leaves no time for the network. In steps of 0.1 ms.
 pub fn enough_latency(least: Span) -> Span {
     tenths(least + WAY)
 }
 
 /// Time for two wake-ups and a wired network. With less, JACK at 64 frames had 100 % late packets
-/// at the worst phase; with 0.1 ms more still 1.3 %.
+/// at the worst phase, and 1.3 % with 0.1 ms more.
 const MIN_WAY: Span = Span::from_micros(250);
-/// Time for the network if the device uses up the promise: ten times a wired network's, and
-/// inaudible as an echo.
+/// Time for the network if the device uses up the promised latency. It is ten times that of a wired
+/// network, and not audible as an echo.
 const WAY: Span = Span::from_millis(1);
 
-/// Time for the network where packets are repaired.
+/// Time for the network if packets are repaired.
 const REPAIR_SPARE: Span = Span::from_millis(1);
 
 /// Minimum latency that leaves `budget` for repairs above `least` ([`min_latency`]).
@@ -124,7 +125,7 @@ pub fn repair_latency(least: Span, budget: Span) -> Span {
     least + REPAIR_SPARE + budget
 }
 
-/// Time that `latency` leaves for repairs; 0 or negative if it is too short.
+/// Time that `latency` leaves for repairs. 0 or negative if it is too short.
 pub fn repair_time(least: Span, latency: Span) -> Span {
     latency - least - REPAIR_SPARE
 }
@@ -136,8 +137,8 @@ mod tests {
     use super::*;
     use crate::units::{Channels, Rate};
 
-    /// Packets of about 1 ms in a graph at `hertz`: promise for its cycles, promise for another
-    /// device, and the minimum of a receiver in such a graph.
+    /// Returns three latencies for packets of about 1 ms in a graph at `hertz`: the promise for its
+    /// cycles, the promise for another device, and the minimum of a receiver in such a graph.
     fn in_graph(hertz: u32, cycle: i64) -> [Span; 3] {
         let rate = Rate::new(hertz).unwrap();
         let packet = rate.frames_within(Span::from_millis(1));
@@ -155,7 +156,7 @@ mod tests {
     #[test]
     fn what_a_graph_of_short_cycles_promises_another_of_them_keeps() {
         for hertz in [44_100, 48_000, 88_200, 96_000, 192_000] {
-            // Three of them last at most 5 ms.
+            // Three of these cycles last at most 5 ms.
             for cycle in (16..=hertz / 600).step_by(16) {
                 let [promised, usual, least] = in_graph(hertz, i64::from(cycle));
                 assert_eq!(kept_latency(promised, least), promised, "{cycle} frames at {hertz}");

@@ -1,14 +1,13 @@
 //! Packet traces: all times of a packet and the stages between them.
 //!
-//! All times are on the clock of the end that keeps the ledger; a receiver maps the sender's times
-//! with [`crate::clock`]. Stages are differences of neighbouring times, so they sum up to the
-//! total. The
-//! *measured* latency does not come from here but from the sound itself.
+//! All times are on the clock of the end that records the trace. A receiver maps the sender's times
+//! with [`crate::clock`]. Stages are differences of successive times, so their sum is the total.
+//! The *measured* latency does not come from here: it is measured in the sound itself.
 
 use crate::time::{LocalTime, MediaTime, Span};
 
 tautline_dsp::named_enum! {
-    /// Stage of a packet, in order of travel; defined in `docs/reference/stages.md`.
+    /// Stage of a packet, in order of travel. Defined in `docs/reference/stages.md`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Stage {
         /// First frame at the ADC → block in the program.
@@ -17,10 +16,10 @@ tautline_dsp::named_enum! {
         Pack = "pack",
         /// → passed to the kernel.
         Send = "send",
-        /// → released by the kernel. Absent without a requested launch time.
+        /// → released by the kernel. Absent if no launch time was requested.
         Launch = "launch",
-        /// → kernel arrival timestamp of the first datagram; time before a retransmission counts
-        /// too.
+        /// → kernel arrival timestamp of the first datagram. Includes the time before a
+        /// retransmission.
         Wire = "wire",
         /// → read by the program.
         Wakeup = "wakeup",
@@ -28,37 +27,38 @@ tautline_dsp::named_enum! {
         Buffer = "buffer",
         /// → written to the device.
         Render = "render",
-        /// Resampler delay, if frames are resampled.
+        /// Delay of the resampler, if frames are resampled.
         Resample = "resample",
         /// → first frame at the DAC.
         Device = "device",
     }
 }
 
-/// Name of the stage from capture to arrival, if the sender reports only the capture.
+/// Name of the stage from capture to arrival, if the sender reports only the capture time.
 pub const SENDER_STAGE: &str = "sender";
 
 /// The sender's times of one packet, on the sender's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
-    /// First frame of the packet.
+    /// Media time of the first frame of the packet.
     pub media: MediaTime,
-    /// First frame at the ADC.
+    /// Time at which the first frame met the ADC.
     pub capture: LocalTime,
-    /// Block with the first frame in the program.
+    /// Time at which the program had the block with the first frame.
     pub taken: LocalTime,
-    /// Packet complete.
+    /// Time at which the packet was complete.
     pub packed: LocalTime,
-    /// Due departure.
+    /// Due time of the departure.
     pub due: LocalTime,
-    /// Passed to the kernel.
+    /// Time at which the packet was passed to the kernel.
     pub handed: LocalTime,
-    /// Requested release by the kernel: the launch time, or `handed` without one.
+    /// Requested launch time, at which the kernel releases the packet. Equal to `handed` without
+    /// one.
     pub launched: LocalTime,
 }
 
 impl Departure {
-    /// Departure with all times equal.
+    /// Creates a departure with all times equal.
     pub const fn at_once(media: MediaTime, at: LocalTime) -> Self {
         Self { media, capture: at, taken: at, packed: at, due: at, handed: at, launched: at }
     }
@@ -76,65 +76,66 @@ fn held(handed: LocalTime, launched: LocalTime) -> Option<Span> {
 /// The sender's times on the receiver's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// First frame at the ADC.
+    /// Time at which the first frame met the ADC.
     pub capture: LocalTime,
-    /// Other times, if the sender reports them.
+    /// The other times, if the sender reports them.
     pub sender: Option<SenderInstants>,
 }
 
 /// Times within the sender from its header extension, on the receiver's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SenderInstants {
-    /// Block with the first frame in the program.
+    /// Time at which the program had the block with the first frame.
     pub taken: LocalTime,
-    /// Packet complete.
+    /// Time at which the packet was complete.
     pub packed: LocalTime,
-    /// Passed to the kernel.
+    /// Time at which the packet was passed to the kernel.
     pub handed: LocalTime,
-    /// Requested release by the kernel: the launch time, or `handed` without one.
+    /// Requested launch time. Equal to `handed` without one.
     pub launched: LocalTime,
 }
 
 /// Times of one packet on the receiver's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketTrace {
-    /// First frame of the packet.
+    /// Media time of the first frame of the packet.
     pub media: MediaTime,
     /// The sender's times, if the clocks are mapped.
     pub origin: Option<Origin>,
-    /// Base of the presentation time: the capture, or its estimate without a mapped clock. `None`
-    /// before either is known.
+    /// Base of the presentation time: the capture time, or its estimate if the clock is not mapped.
+    /// `None` before either is known.
     pub reference: Option<LocalTime>,
     /// Kernel arrival timestamp.
     pub arrival: LocalTime,
-    /// Read by the program.
+    /// Time at which the program read the packet.
     pub read: LocalTime,
-    /// Taken for playout.
+    /// Time at which the packet was taken for playout.
     pub taken: LocalTime,
-    /// Written to the device.
+    /// Time at which the packet was written to the device.
     pub written: LocalTime,
-    /// Resampler delay (its kernel's look-ahead); 0 for copied frames.
+    /// Delay of the resampler (look-ahead of its kernel). 0 if frames are copied.
     pub resample: Span,
-    /// First frame at the DAC as the device promised; of a late packet, its due time.
+    /// Time at which the first frame meets the DAC, according to the device. Its due time if the
+    /// packet was late.
     pub dac: LocalTime,
-    /// Whether it was too late to play. Its `device` stage is then negative by at least the
-    /// lateness.
+    /// Whether the packet was too late to play. Its `device` stage is then negative, by at least
+    /// the lateness.
     pub late: bool,
 }
 
 impl PacketTrace {
-    /// Time from capture to DAC by these times; `None` without a mapped clock.
+    /// Time from capture to DAC. `None` if the clock is not mapped.
     pub fn total(&self) -> Option<Span> {
         self.origin.map(|origin| self.dac - origin.capture)
     }
 
-    /// Time from `reference` to arrival. The packet is in time at a latency of this plus the
-    /// device's delay.
+    /// Time from `reference` to arrival. The packet is in time if the latency is at least this plus
+    /// the delay of the device.
     pub fn transit(&self) -> Option<Span> {
         self.reference.map(|reference| self.arrival - reference)
     }
 
-    /// Time from the first frame at the ADC to the release by the kernel, if known.
+    /// Time from the ADC to the release by the kernel, if known.
     pub(crate) fn departed_after(&self) -> Option<Span> {
         let origin = self.origin?;
         origin.sender.map(|sender| sender.launched - origin.capture)
@@ -152,14 +153,14 @@ impl PacketTrace {
             Stage::Wakeup => self.read - self.arrival,
             Stage::Buffer => self.taken - self.read,
             Stage::Render => self.written - self.taken,
-            // Absent for copied frames.
+            // Copied frames have no such stage.
             Stage::Resample if self.resample == Span::ZERO => return None,
             Stage::Resample => self.resample,
             Stage::Device => self.dac - self.written - self.resample,
         })
     }
 
-    /// Single stage before the arrival if only the sender's capture time is known.
+    /// Single stage before the arrival, if only the sender's capture time is known.
     pub fn sender_stage(&self) -> Option<Span> {
         match self.origin {
             Some(Origin { capture, sender: None }) => Some(self.arrival - capture),

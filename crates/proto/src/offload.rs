@@ -30,13 +30,13 @@ pub const MAX_KEPT_BYTES: usize = 256 << 20;
 pub enum OffloadError {
     /// Datagram size is too small.
     #[error(
-        "a datagram of {0} bytes holds too little of a block: let it be {least} bytes at least",
+        "datagram size of {0} bytes is too small: must be at least {least}",
         least = datagram::MIN_DATAGRAM_BYTES
     )]
     Datagram(usize),
     /// Too much data to keep.
     #[error(
-        "{blocks} iterations of {bytes} bytes are more than the {MAX_KEPT_BYTES} bytes that are kept: \
+        "{blocks} iterations of {bytes} bytes exceed the maximum of {MAX_KEPT_BYTES} bytes: \
          keep fewer of them, or make them shorter"
     )]
     Kept {

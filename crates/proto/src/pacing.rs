@@ -85,8 +85,8 @@ mod tests {
             (8, 6, 48, true),
             (2, 240, 48, false),
         ] {
-            let told = is_spaced(&format(channels, packet), Frames::new(period));
-            assert_eq!(told, spaced, "{channels} channels, {packet} of {period}");
+            let reported = is_spaced(&format(channels, packet), Frames::new(period));
+            assert_eq!(reported, spaced, "{channels} channels, {packet} of {period}");
         }
     }
 

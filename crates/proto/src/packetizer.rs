@@ -1,9 +1,9 @@
-//! Packetizer: turns device blocks into datagrams with departure times. Without I/O.
+//! Packetizer: turns device blocks into datagrams with departure times. Does no I/O.
 //!
-//! Call [`Packetizer::push`] on the device thread for each captured block, or [`Packetizer::skip`]
-//! for frames that the device lost. Each complete packet goes to the closure at once, in the
-//! packetizer's own buffer; nothing is allocated. The format may change mid-stream
-//! ([`Packetizer::set_format`]); sequence number and media time continue.
+//! Call [`Packetizer::push`] on the device thread for each captured block, and [`Packetizer::skip`]
+//! for frames that the device lost. The packetizer passes each complete packet to the closure at
+//! once, in its own buffer, and does not allocate. The format may change mid-stream
+//! ([`Packetizer::set_format`]): sequence numbers and media time continue.
 
 use core::ops::Range;
 
@@ -23,7 +23,7 @@ use crate::wrap::Wrapped;
 /// Random identity of a stream (RFC 3550 §5.1, §8.1), drawn by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// Stream: the RTP synchronisation source.
+    /// Stream id: the SSRC in RTP.
     pub stream: StreamId,
     /// Sequence number of the first packet.
     pub sequence: u16,
@@ -40,23 +40,24 @@ pub struct PacketizerConfig {
     pub format: StreamFormat,
     /// Identity of the stream.
     pub identity: Identity,
-    /// Frames per device block; determines the departure schedule.
+    /// Frames per device block. The departure times depend on it.
     pub period: Frames,
-    /// Whether packets carry the sender's times; off for strict peers.
+    /// Whether packets carry the sender's timestamps. `false` for strict peers.
     pub stamps: bool,
-    /// Frozen difference of this host's wall clock and local clock. Presentation times use it until
-    /// [`Packetizer::set_presentation_clock`] provides a better clock.
+    /// Constant difference of this host's wall clock and local clock. Presentation times use it
+    /// until
+    /// [`Packetizer::set_presentation_clock`] sets a better clock.
     pub wall_offset: Span,
     /// Redundancy for earlier packets.
     pub redundancy: Layout,
-    /// Promised time from capture to presentation, for forms with presentation times.
+    /// Promised time from capture to presentation, for wire forms with presentation times.
     pub presented_after: Span,
 }
 
 /// Times of a captured block.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockTimes {
-    /// First frame at the ADC.
+    /// Time at which the first frame met the ADC.
     pub capture: LocalTime,
     /// Wake-up of the device thread.
     pub taken: LocalTime,
@@ -73,7 +74,7 @@ pub struct PacketizerState {
     pub octets: u64,
     /// Sequence number of the last packet, wrapped as in RTP.
     pub newest: u16,
-    /// A frame and its capture, if any was sent.
+    /// Media time and capture time of a frame, if any was sent.
     pub reference: Option<(MediaTime, LocalTime)>,
 }
 
@@ -84,7 +85,8 @@ pub struct Packetizer {
     /// Format from the next suitable packet on.
     coming: StreamFormat,
     paused: bool,
-    /// Packet being filled. Starts with room for the longest header, which ends at the payload.
+    /// Packet that is being filled. Starts with room for the longest header, which ends at the
+    /// payload.
     buffer: Box<[u8]>,
     dither: Dither,
     header_bytes: usize,
@@ -92,14 +94,15 @@ pub struct Packetizer {
     compressing: Option<Box<Compressing>>,
     repair_data: Box<[u8]>,
     filled: Frames,
-    /// Capture and wake-up of the first frame in the buffer.
+    /// Capture time and wake-up of the first frame in the buffer.
     first: (LocalTime, LocalTime),
     media: MediaTime,
     number: i64,
     marker: bool,
-    /// Number of gaps between packets from skipped frames.
+    /// Number of gaps between packets, caused by skipped frames.
     restarts: u32,
-    /// Clock for presentation times, and whether it is uncertain; the wall clock until set.
+    /// Clock for presentation times, and whether it is uncertain. Until it is set, the wall clock
+    /// is used.
     presentation: Option<(ClockMapping, bool)>,
     state: PacketizerState,
 }
@@ -107,7 +110,7 @@ pub struct Packetizer {
 #[derive(Debug)]
 struct Compressing {
     encoders: Vec<Box<dyn Encode>>,
-    /// Samples of the packet being filled.
+    /// Samples of the packet that is being filled.
     samples: Box<[f32]>,
 }
 
@@ -117,18 +120,18 @@ impl Compressing {
     }
 }
 
-/// Maximum header length, since redundancy does not extend packets beyond it.
+/// Maximum header length. Redundancy does not extend packets beyond it.
 const HEADER_ROOM: usize = LONGEST;
 
 impl Packetizer {
     /// Creates a packetizer whose first frame has media time 0. It has room for the longest packet
-    /// time in the widest coding. Allocates here only.
+    /// time in the widest coding. Only this function and [`Packetizer::compressing`] allocate.
     pub fn new(config: PacketizerConfig) -> Self {
         Self::compressing(config, Vec::new())
     }
 
-    /// Creates a packetizer that may use these encoders. Without a matching encoder it sends no
-    /// packets.
+    /// Creates a packetizer that may use these encoders. It sends no packets if no encoder matches
+    /// the format.
     pub fn compressing(config: PacketizerConfig, encoders: Vec<Box<dyn Encode>>) -> Self {
         vector::prepare();
         let header_bytes = config.wire.head_bytes(config.stamps, 0);
@@ -186,16 +189,17 @@ impl Packetizer {
         &self.coming
     }
 
-    /// Pauses or resumes sending from the next packet on. Paused packets use up numbers, so they
-    /// count as lost.
+    /// Pauses or resumes sending from the next packet on. Packets that are not sent use up sequence
+    /// numbers, so they count as lost.
     pub const fn pause(&mut self, paused: bool) {
         self.paused = paused;
     }
 
-    /// Changes packet length and coding with its payload type; RTP allows this mid-stream (RFC 3550
-    /// §5.1). A new length starts with the next block. A partial packet leaves shorter, so packets
-    /// stay on the block grid and none exceeds [`StreamFormat::packing_age`]. Returns `false`,
-    /// without a change, if there is no encoder, or packets would be empty or longer than
+    /// Changes the packet length, and the coding with its payload type. RTP allows this mid-stream
+    /// (RFC 3550 §5.1). A new length starts with the next block. A partial packet leaves shorter,
+    /// so packets stay on the block grid and none exceeds [`StreamFormat::packing_age`]. Returns
+    /// `false` and changes nothing if no encoder matches, or if packets would be empty or longer
+    /// than
     /// [`Packetizer::datagram_bytes`].
     pub fn set_format(&mut self, packet: Frames, coding: Coding, payload_type: u8) -> bool {
         let Coding { sample, coder } = coding;
@@ -239,7 +243,7 @@ impl Packetizer {
         begins.plus(media.as_frames()).value
     }
 
-    /// Frames missing to complete the current packet; 0 without one.
+    /// Frames that are missing to complete the current packet. 0 without a partial packet.
     pub fn until_packet(&self) -> Frames {
         match self.filled {
             Frames::ZERO => Frames::ZERO,
@@ -286,7 +290,7 @@ impl Packetizer {
         }
     }
 
-    /// Skips frames that the device lost, so that capture = start + media ÷ rate still holds.
+    /// Skips frames that the device lost, so that capture = start + media ÷ rate is still true.
     /// Completes a partial packet with silence.
     pub fn skip(&mut self, frames: Frames, now: LocalTime, mut emit: impl FnMut(Outgoing<'_>)) {
         if frames <= Frames::ZERO {
@@ -309,7 +313,7 @@ impl Packetizer {
         }
         if padding < frames {
             self.media += frames - padding;
-            // Successive skips are one gap; toggling twice would hide the restart from a listener.
+            // Successive skips are one gap. A second toggle would hide the restart from a listener.
             self.restarts = self.restarts.wrapping_add(u32::from(!self.marker));
             self.marker = true;
             self.encoder.reset();
@@ -371,8 +375,8 @@ impl Packetizer {
         emit(Outgoing { datagram: &mut self.buffer[bytes], instants, handed_at, again });
     }
 
-    /// Completes the packet: its range in the buffer, its times, and the position for the send
-    /// time.
+    /// Completes the packet. Returns its range in the buffer, its times, and the position of the
+    /// departure time.
     fn finish(
         &mut self,
         payload_bytes: usize,
@@ -380,7 +384,7 @@ impl Packetizer {
     ) -> (Range<usize>, Departure, Option<usize>) {
         let StreamFormat { rate, payload_type, .. } = self.config.format;
         let (capture, taken) = self.first;
-        // The decoder outputs frames late by its delay: label and place the packet accordingly.
+        // The decoder outputs frames late by its delay. Label and place the packet accordingly.
         let delay = self.config.format.coder.map_or(Frames::ZERO, Codec::delay);
         let capture = capture + -rate.span_of(delay);
         let media = self.media - self.filled - delay;
@@ -420,7 +424,7 @@ impl Packetizer {
         };
         let carried = &self.repair_data[..repair_data];
         let packed = wire.pack(&head, &sound, carried, &mut self.buffer[start..]);
-        // A program's block exists before its time, by less than a period.
+        // The block of a program exists before its time, by less than a period.
         let ahead = rate.span_of(self.filled.max(self.config.period));
         debug_assert!(capture <= taken + ahead, "captured after it was taken");
         self.state.newest = self.number as u16;

@@ -1,10 +1,10 @@
-//! Playout times: presentation time = capture time + link offset, the same on every receiver.
+//! Presentation times of frames: capture time plus link offset, the same on every receiver.
 //!
-//! A mapping of the sender's clock provides the capture time. Without one, the fastest arrivals
-//! replace it: a packet cannot leave before its last frame was captured, so the earliest arrivals
-//! give an upper bound, late by the shortest path delay.
+//! A mapping of the sender's clock provides the capture time. Without a mapping, the fastest
+//! arrivals replace it. A packet cannot leave before its last frame was captured, so the earliest
+//! arrivals are an upper bound of the capture time. They are late by the shortest path delay.
 
-use crate::clock::{ClockMapping, ClockSource, Floor, MediaClock, ReadingOutcome, ToldRate};
+use crate::clock::{ClockMapping, ClockSource, Floor, MediaClock, ReadingOutcome, ReportedRate};
 use crate::time::{Frames, LocalTime, MediaPoint, MediaTime, Span, WallTime};
 use crate::units::{FrameLength, Ppm, Rate};
 
@@ -17,25 +17,26 @@ pub enum Basis {
     Arrival,
 }
 
-/// Relation between this card and the sender's.
+/// Relation between the clocks of this card and the sender's card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cards {
-    /// Independent clocks, as far as known.
+    /// No known relation: the clocks are assumed independent.
     Apart,
-    /// Same clock: the distance in frames stays constant, and the newest packet gives it.
+    /// Same clock: the distance in frames is constant, and the newest packet shows it.
     OneClock,
-    /// Same clock, but no recent packet gives the distance.
+    /// Same clock, but no recent packet shows the distance.
     Unseen,
 }
 
-/// Frame due at an instant, with its uncertainty.
+/// Frame that is due at an instant, with its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
-    /// Position due exactly at that instant, usually between two frames.
+    /// Position that is due at exactly that instant, usually between two frames.
     pub point: MediaPoint,
     /// Maximum error in either direction.
     pub uncertainty: Span,
-    /// Maximum change as the clocks become better known; `None` if clocks are not the basis.
+    /// Maximum change as the clocks become better known. `None` if the position does not depend on
+    /// clocks.
     pub precision: Option<Span>,
     /// Basis of the position.
     pub basis: Basis,
@@ -44,21 +45,21 @@ pub struct Due {
 }
 
 impl Due {
-    /// Deviation from the due position that is not detectable: uncertainty of the clocks, and
+    /// Deviation from the due position that is not detectable: the uncertainty of the clocks, plus
     /// rounding to whole frames.
     pub fn tolerance(&self, frame: FrameLength) -> Span {
         let slack = match self.basis {
             Basis::Clock => self.uncertainty,
-            // Arrivals are imprecise: do not chase their jitter.
+            // Arrivals are imprecise. Do not follow their jitter.
             Basis::Arrival => self.uncertainty + Span::from_millis(1),
         };
         slack + frame.frames(1)
     }
 
-    /// Maximum long-term drift of the due position if both cards share a clock: two frames, and a
-    /// fraction of the clock uncertainty. Most of that is half the round trip, which is constant;
-    /// only queueing varies. In the simulator, with estimates 20 s old, it is 0.07 ms over 5 GHz
-    /// Wi-Fi (clock uncertainty 1 ms), and 2 ms via satellite.
+    /// Maximum long-term drift of the due position if both cards share a clock: two frames, plus a
+    /// fraction of the clock uncertainty. Half the round trip is most of the uncertainty and
+    /// constant; only queueing varies. In the simulator, with estimates 20 s old, the drift is 0.07
+    /// ms over 5 GHz Wi-Fi (clock uncertainty 1 ms), and 2 ms via satellite.
     pub fn strays(&self, frame: FrameLength) -> Span {
         let noise = match self.basis {
             Basis::Clock => self.uncertainty.divided(8).min(Span::from_millis(4)),
@@ -68,7 +69,8 @@ impl Due {
     }
 }
 
-/// Capture times in one run of sound: the next run need not begin a whole number of frames later.
+/// Capture times of one run of sound. The next run may begin at any time, not only a whole number
+/// of frames later.
 #[derive(Debug, Clone)]
 struct RunTimes {
     media_clock: MediaClock,
@@ -115,22 +117,23 @@ pub struct Placement {
     link_offset: Span,
     clock: Option<ClockMapping>,
     run: RunTimes,
-    /// Following runs, in order and without gaps in the array.
+    /// Runs that follow, in order. The first elements are used.
     next: [Option<NextRun>; Self::FOLLOWING],
     one_clock: bool,
-    captures_told: bool,
+    captures_reported: bool,
     /// Whether the due position may have changed by any amount since the last query.
     anew: bool,
 }
 
 impl Placement {
-    /// Check interval for a shared clock: 100 ppm against the host clock are 0.1 ms in that time.
+    /// Interval between checks for a shared clock. A drift of 100 ppm relative to the host clock is
+    /// 0.1 ms in that time.
     const SEEN: Span = Span::from_secs(1);
-    /// Maximum waiting runs: restarting a talker takes longer than usual latencies. Beyond it the
-    /// last ones share a clock line.
+    /// Maximum number of runs that wait. A talker takes longer to restart than usual latencies. If
+    /// there are more, the last ones share one clock line.
     const FOLLOWING: usize = 3;
 
-    /// Creates a placement of frames at `rate`, `link_offset` after their capture.
+    /// Creates a placement for frames at `rate`. They play `link_offset` after their capture.
     pub const fn new(rate: Rate, link_offset: Span) -> Self {
         Self::by(MediaClock::new(rate), rate, link_offset)
     }
@@ -149,7 +152,7 @@ impl Placement {
             run: RunTimes::by(media_clock),
             next: [const { None }; Self::FOLLOWING],
             one_clock: false,
-            captures_told: true,
+            captures_reported: true,
             anew: true,
         }
     }
@@ -159,7 +162,7 @@ impl Placement {
         self.link_offset
     }
 
-    /// Changes the latency; the playout follows in its next period.
+    /// Changes the latency. The playout follows in its next period.
     pub fn set_link_offset(&mut self, link_offset: Span) {
         self.link_offset = link_offset;
         self.anew = true;
@@ -171,11 +174,11 @@ impl Placement {
         self.anew = true;
     }
 
-    /// Sets the rate of the sender's card against its clock, as reported by another stream.
-    pub fn tell_rate(&mut self, told: ToldRate) {
-        self.run.media_clock.tell_rate(told);
+    /// Sets the rate of the sender's card relative to its clock, as reported by another stream.
+    pub fn tell_rate(&mut self, reported: ReportedRate) {
+        self.run.media_clock.tell_rate(reported);
         for next in self.next.iter_mut().flatten() {
-            next.run.media_clock.tell_rate(told);
+            next.run.media_clock.tell_rate(reported);
         }
     }
 
@@ -185,8 +188,8 @@ impl Placement {
         self.one_clock = one_clock;
     }
 
-    /// Maximum shift of the due position since [`Self::settle`], not counting elapsed time;
-    /// unlimited after a reset, a change of method, or while another run is waiting.
+    /// Maximum shift of the due position since [`Self::settle`], apart from elapsed time. Unlimited
+    /// after a reset, after a change of the method, and while another run is waiting.
     pub fn moved(&self) -> Span {
         if self.anew || self.has_next() { Span::MAX } else { self.run.media_clock.moved() }
     }
@@ -197,31 +200,32 @@ impl Placement {
         self.run.media_clock.settle();
     }
 
-    /// Records the capture time of `media`, as reported by the sender.
+    /// Adds the capture time of `media`, as reported by the sender.
     pub fn observe_capture(&mut self, media: MediaTime, wall: WallTime) -> ReadingOutcome {
         self.run_of_mut(media).observe_capture(media, wall)
     }
 
-    /// Records the arrival of a packet of `frames` whose first frame is `media`.
+    /// Adds the arrival of a packet of `frames` whose first frame is `media`.
     #[inline]
     pub fn observe_arrival(&mut self, media: MediaTime, frames: Frames, arrival: LocalTime) {
         let sent = self.sent(media + frames);
         self.anew |= self.run_of_mut(media).arrivals.observe(sent, arrival);
     }
 
-    /// Delay of a packet against the fastest before it; `None` unless arrivals are the only basis.
+    /// Delay of a packet relative to the fastest packet before it. `None` unless arrivals are the
+    /// only basis.
     pub fn behind(&self, media: MediaTime, frames: Frames, arrival: LocalTime) -> Option<Span> {
         let run = self.run_of(media);
         let mapped = self.clock.is_some() && run.media_clock.wall(media).is_some();
         if mapped { None } else { run.arrivals.behind(self.sent(media + frames), arrival) }
     }
 
-    /// Twice the mean delay against the fastest arrivals.
+    /// Twice the mean delay relative to the fastest arrivals.
     pub fn spread(&self) -> Span {
         self.run.arrivals.spread()
     }
 
-    /// Twice the mean delay, without a step that is not confirmed yet.
+    /// Twice the mean delay, without a step that is not confirmed.
     pub(crate) fn steady_spread(&self) -> Span {
         self.run.arrivals.steady_spread()
     }
@@ -232,8 +236,8 @@ impl Placement {
         self.run_of_mut(media).arrivals.step(step, now);
     }
 
-    /// Begins another run of sound at `begins`. The run before keeps its times up to its `end`, and
-    /// so do earlier ones, if `heard`: it is playing or will be.
+    /// Begins another run of sound at `begins`. If `heard`, the previous run plays now or will
+    /// play: it keeps its times up to its `end`, and so do earlier runs.
     pub fn begin_run(&mut self, begins: MediaTime, end: MediaTime, heard: bool) {
         self.anew = true;
         let run = self.run.following();
@@ -243,13 +247,13 @@ impl Placement {
         } else if let Some(free) = self.next.iter_mut().find(|next| next.is_none()) {
             *free = Some(NextRun { run, begins, end });
         } else if let Some(Some(last)) = self.next.last_mut() {
-            // The last waiting run shares the clock line of this one: both are within a frame.
+            // The last waiting run shares the clock line of this one. Both are within one frame.
             last.run = run;
         }
     }
 
-    /// Switches to the next run once `place` has passed the end of the current one. Returns whether
-    /// it did.
+    /// Switches to the next run if `place` has passed the end of the current one. Returns whether
+    /// it switched.
     pub fn take_next_run(&mut self, place: MediaTime) -> bool {
         let mut ended = false;
         while let Some(NextRun { run, .. }) = self.next[0].take_if(|next| place >= next.end) {
@@ -274,7 +278,7 @@ impl Placement {
     }
 
     fn run_of_mut(&mut self, media: MediaTime) -> &mut RunTimes {
-        // Fast path: usually no run is waiting.
+        // Fast path: usually no run waits.
         if !self.has_next() {
             return &mut self.run;
         }
@@ -282,31 +286,32 @@ impl Placement {
         begun.find(|next| media >= next.begins).map_or(&mut self.run, |next| &mut next.run)
     }
 
-    /// Resets all but the settings, for another sender.
+    /// Resets everything except the settings, for another sender.
     pub fn forget_all(&mut self) {
         let mut media_clock = self.run.media_clock;
         media_clock.reset();
         let settings = Self::by(media_clock, self.rate, self.link_offset);
-        *self = Self { captures_told: self.captures_told, ..settings };
+        *self = Self { captures_reported: self.captures_reported, ..settings };
     }
 
-    /// Capture time of `media` on this host's clock; `None` if only arrivals are known.
+    /// Capture time of `media` on this host's clock. `None` if only arrivals are known.
     pub fn capture(&self, media: MediaTime) -> Option<LocalTime> {
         Some(self.clock?.local(self.run_of(media).media_clock.wall(media)?))
     }
 
-    /// Sets whether capture times are real, or derived from presentation times by a default
-    /// latency.
-    pub(crate) const fn set_captures_told(&mut self, captures_told: bool) {
-        self.captures_told = captures_told;
+    /// Sets whether capture times are real. Otherwise they are derived from presentation times with
+    /// a default latency.
+    pub(crate) const fn set_captures_reported(&mut self, captures_reported: bool) {
+        self.captures_reported = captures_reported;
     }
 
     /// Whether capture times are real, not derived with a default latency.
-    pub const fn captures_told(&self) -> bool {
-        self.captures_told
+    pub const fn captures_reported(&self) -> bool {
+        self.captures_reported
     }
 
-    /// Rate of the sender's card against our clock, positive if faster; `None` while unknown.
+    /// Rate of the sender's card relative to our clock, positive if the card is faster. `None`
+    /// while unknown.
     pub fn card_rate(&self) -> Option<Ppm> {
         let mapped =
             self.clock.and_then(|clock| clock.rate()).zip(self.run.media_clock.card_rate());
@@ -335,7 +340,7 @@ impl Placement {
         Some(run.arrivals.mapping()?.local(self.sent(media) + self.link_offset))
     }
 
-    /// Position due at the DAC at `meets`; `None` before the first packet.
+    /// Position that is due at the DAC at `meets`. `None` before the first packet.
     ///
     /// The link offset is measured on the sender's clock, which all receivers share.
     pub fn due(&self, meets: LocalTime) -> Option<Due> {
@@ -351,9 +356,9 @@ impl Placement {
         Some(Due { point, uncertainty, precision, basis: Basis::Arrival, cards: Cards::Apart })
     }
 
-    /// Position due at `meets` with a shared clock, which requires the same host. Uses only the
-    /// newest capture: timestamp errors are equal at both ends and cancel over a short time, but
-    /// not in a line through many captures.
+    /// Position that is due at `meets` if both cards share a clock, which requires the same host.
+    /// Uses only the newest capture: timestamp errors are equal at both ends and cancel over a
+    /// short time. They would not cancel in a line through many captures.
     fn due_by_one_clock(&self, meets: LocalTime) -> Option<Due> {
         let (frame, captured) = self.run.newest.filter(|_| self.one_clock)?;
         let clock = self.clock.filter(|clock| clock.source == ClockSource::Host)?;
@@ -364,7 +369,7 @@ impl Placement {
         Some(Due { point, uncertainty, precision, basis: Basis::Clock, cards })
     }
 
-    /// Position due at `meets` by the sender's clock; `None` if unknown or outdated.
+    /// Position that is due at `meets` on the sender's clock. `None` if it is unknown or outdated.
     fn due_by_clock(&self, meets: LocalTime) -> Option<Due> {
         let clock = self.clock?;
         let uncertainty = clock.uncertainty_at(meets)?;

@@ -1,8 +1,8 @@
-//! Playout buffer, addressed by media time: reordered and duplicate packets cost nothing, and gaps
+//! Playout buffer, addressed by media time. Reordered and duplicate packets cost nothing, and gaps
 //! are explicit.
 //!
-//! It does not know presentation times ([`crate::placement`] does). It returns the next frames,
-//! conceals missing ones, and counts them.
+//! The buffer does not know presentation times (see [`crate::placement`]). It returns the next
+//! frames, conceals missing ones, and counts them.
 
 mod coded;
 
@@ -24,11 +24,11 @@ use coded::Decoded;
 pub enum Placed {
     /// All frames are in time.
     Whole,
-    /// This many frames at the beginning were late; the rest will be played.
+    /// This many frames at the beginning are late. The rest will be played.
     Partly(Frames),
-    /// All frames were late.
+    /// All frames are late.
     Late,
-    /// The end exceeds the capacity by this much.
+    /// The end exceeds the capacity by this many frames.
     Beyond(Frames),
 }
 
@@ -38,33 +38,35 @@ pub struct Playout {
     channels: Channels,
     carried: Channels,
     samples: Box<[f32]>,
-    /// State per frame of the ring: [`SOUND`], [`SEAM`], [`CONCEALED`] or 0.
+    /// State of each frame in the ring: [`SOUND`], [`SEAM`], [`CONCEALED`], or 0 if missing.
     filled: Box<[u8]>,
     mask: usize,
     history: Frames,
-    /// Next frame to return; before the first pull, the first that can be placed.
+    /// Next frame to return. Before the first pull, the earliest frame that can be placed.
     cursor: Option<MediaTime>,
-    /// No frame from the cursor up to this one is missing: they can be returned without checks.
+    /// No frame between the cursor and this one is missing, so they can be returned without checks.
     whole: MediaTime,
     concealer: Concealer,
     /// Missing frames in the output since the last clear.
     holes: Holes,
-    /// Copied frames before the cursor that the concealer receives only when needed.
+    /// Number of copied frames before the cursor that are passed to the concealer only when needed.
     passed: usize,
-    /// Payloads to be decoded at their turn, if there are decoders.
+    /// Payloads to decode at their turn, if there are decoders.
     coded: Option<Box<CodedPlayout>>,
-    /// Missing frames concealed by a decoder.
+    /// Number of missing frames that a decoder concealed.
     decoders_concealed: u64,
     /// Whether the next decoded frame does not continue the one before.
     seam: bool,
-    /// Whether to feed the concealer at once, since fewer frames are kept than it learns from.
+    /// Whether to pass frames to the concealer at once, because fewer frames are kept than it
+    /// learns from.
     tells_at_once: bool,
 }
 
 const SOUND: u8 = 1;
-/// A decoder's concealment of missing sound.
+/// State of a missing frame that a decoder concealed.
 const CONCEALED: u8 = 2;
-/// Sound that does not continue the frame before, since another encoder began: it is cross-faded.
+/// State of a frame that does not continue the previous one, because another encoder began. It is
+/// cross-faded.
 const SEAM: u8 = 3;
 
 const fn is_sound(kind: u8) -> bool {
@@ -72,9 +74,10 @@ const fn is_sound(kind: u8) -> bool {
 }
 
 impl Playout {
-    /// Creates room for at least `frames` ahead of the cursor and a quarter of that behind it:
-    /// moving back repeats real sound. Only this allocates. NaN is never played, as it lies in
-    /// gaps; writing it makes the memory resident before the first packet.
+    /// Creates room for at least `frames` ahead of the cursor, and for a quarter of that behind it,
+    /// so that a move back repeats real sound. Only this function allocates. The NaN values are
+    /// never played, since they are in gaps. Writing them makes the memory resident before the
+    /// first packet.
     pub fn new(rate: Rate, channels: Channels, frames: Frames) -> Self {
         let frames = Frames::new(frames.count().max(4));
         let ring = (frames.as_len() + frames.as_len() / 4).next_power_of_two();
@@ -117,7 +120,7 @@ impl Playout {
         Frames::from_len(self.filled.len()) - self.history
     }
 
-    /// Frames kept behind the cursor, which can be played again.
+    /// Number of frames kept behind the cursor. They can be played again.
     pub const fn history(&self) -> Frames {
         self.history
     }
@@ -127,7 +130,8 @@ impl Playout {
         self.cursor
     }
 
-    /// Frames available from the cursor without a gap. Iterates over them: for reports and tests.
+    /// Number of frames available from the cursor without a gap. Iterates over them: for reports
+    /// and tests.
     pub fn ready(&self) -> Frames {
         let Some(cursor) = self.cursor else { return Frames::ZERO };
         if let Some(coded) = &self.coded
@@ -142,7 +146,7 @@ impl Playout {
     }
 
     /// Places `payload` at `first`. If there is no cursor, sets it a quarter of the capacity
-    /// earlier, for reordering at the start.
+    /// earlier, to allow for reordering at the start.
     pub fn place(&mut self, first: MediaTime, coding: SampleFormat, payload: &[u8]) -> Placed {
         let frame_bytes = coding.bytes() * self.carried.count();
         let frames = Frames::from_len(payload.len() / frame_bytes);
@@ -155,8 +159,8 @@ impl Playout {
         if late > Frames::ZERO { Placed::Partly(late) } else { Placed::Whole }
     }
 
-    /// Packets have one channel, played on all, or all. Sound before was decoded wrongly: not used
-    /// for concealment.
+    /// Sets whether packets have all channels, or one channel that is played on all. Earlier sound
+    /// was decoded wrongly, so it is not used for concealment.
     pub(crate) fn set_carried(&mut self, carried: Channels) {
         self.carried = if carried == Channels::MONO { carried } else { self.channels };
         self.passed = 0;
@@ -182,7 +186,7 @@ impl Playout {
         if late > Frames::ZERO { Placed::Partly(late) } else { Placed::Whole }
     }
 
-    /// Number of late frames, or the result if none can be placed.
+    /// Returns the number of late frames, or the outcome if no frame can be placed.
     #[inline]
     fn late(&mut self, first: MediaTime, frames: Frames) -> Result<Frames, Placed> {
         let cursor = match self.cursor {
@@ -197,7 +201,7 @@ impl Playout {
         if late >= frames { Err(Placed::Late) } else { Ok(late) }
     }
 
-    /// Decodes for the next frames. Not inlined, as most streams are uncompressed.
+    /// Decodes the next frames. Not inlined, because most streams are uncompressed.
     #[inline(never)]
     fn decode(&mut self, frames: Frames) {
         let Some(cursor) = self.cursor else { return };
@@ -208,7 +212,7 @@ impl Playout {
         self.coded = Some(coded);
     }
 
-    /// Stores decoded frames, except late ones and those already present.
+    /// Stores decoded frames, except late ones and frames already present.
     fn lay_decoded(&mut self, first: MediaTime, samples: &[f32], kind: Decoded) {
         let (channels, Some(cursor)) = (self.channels.count(), self.cursor) else { return };
         let room = cursor..cursor + self.capacity();
@@ -268,7 +272,7 @@ impl Playout {
         self.filled[slots].fill(SOUND);
     }
 
-    /// Samples of these frames in place; the second part follows the wrap of the ring.
+    /// Returns the samples of these frames in place. The second part follows the wrap of the ring.
     pub fn samples(&self, first: MediaTime, frames: Frames) -> [&[f32]; 2] {
         let (start, frames) = (self.slot(first), frames.as_len().min(self.filled.len()));
         let (channels, before_wrap) =
@@ -277,7 +281,7 @@ impl Playout {
         [head, &self.samples[..(frames - before_wrap) * channels]]
     }
 
-    /// Whether the frame `ahead` of the cursor is present.
+    /// Whether the frame at distance `ahead` from the cursor is present.
     pub fn has(&self, ahead: Frames) -> bool {
         let there = |cursor: MediaTime| {
             let waits = self.coded.as_ref().is_some_and(|coded| coded.reaches(cursor + ahead));
@@ -286,12 +290,12 @@ impl Playout {
         ahead < self.capacity() && self.cursor.is_some_and(there)
     }
 
-    /// Missing frames that were concealed since the start.
+    /// Number of missing frames that were concealed since the start.
     pub const fn concealed(&self) -> u64 {
         self.concealer.concealed() + self.decoders_concealed
     }
 
-    /// Ends the source: from now on, missing frames become silence at once.
+    /// Ends the source. From now on, missing frames become silence at once.
     pub fn end(&mut self) {
         self.concealer.end();
         self.coded.iter_mut().for_each(|coded| coded.end_source());
@@ -303,12 +307,12 @@ impl Playout {
         if self.pull_whole(out).is_some() {
             return Frames::ZERO;
         }
-        // A block may exceed the buffer: no slot may be read twice.
+        // A block may exceed the buffer, but no slot may be read twice.
         let piece = self.channels.samples_in(self.capacity());
         Frames::from_len(out.chunks_mut(piece).map(|part| self.pull_piece(part)).sum())
     }
 
-    /// Fast path for most blocks: no gap, no fade, contiguous. `None` if it does not apply.
+    /// Fast path for most blocks: no gap, no fade, and contiguous. `None` if it does not apply.
     #[inline]
     pub(crate) fn pull_whole(&mut self, out: &mut [f32]) -> Option<Range<MediaTime>> {
         let (cursor, frames) = (self.cursor?, self.channels.frames_in(out.len()));
@@ -325,7 +329,7 @@ impl Playout {
         Some(cursor..next)
     }
 
-    /// Returns up to one buffer of frames; the result is the number of missing ones.
+    /// Returns up to one buffer of frames. The result is the number of missing ones.
     fn pull_piece(&mut self, out: &mut [f32]) -> usize {
         let frames = self.channels.frames_in(out.len());
         let Some(cursor) = self.cursor else {
@@ -366,7 +370,7 @@ impl Playout {
         self.whole += Frames::from_len(run_of(SOUND, filled));
     }
 
-    /// Reads without wrapping, by runs of equal state; `first` is the first frame.
+    /// Reads without wrapping, in runs of equal state. `first` is the first frame.
     fn read(&mut self, start: usize, first: MediaTime, out: &mut [f32]) -> usize {
         let channels = self.channels.count();
         let frames = out.len() / channels;
@@ -404,7 +408,7 @@ impl Playout {
         missing
     }
 
-    /// Passes the last frames up to this slot to the concealer, as far back as it learns from.
+    /// Passes the last frames before this slot to the concealer, as many as it learns from.
     fn tell_concealer(&mut self, end: usize) {
         let passed = core::mem::take(&mut self.passed).min(self.concealer.learns_from());
         if passed == 0 {
@@ -416,8 +420,8 @@ impl Playout {
         self.concealer.passed(&self.samples[..(passed - before_wrap) * channels]);
     }
 
-    /// Moves the cursor. Forgets frames that leave the history; when moving back, also those at the
-    /// far end, which use the same slots.
+    /// Moves the cursor and drops frames that leave the history. A move back also drops frames at
+    /// the far end, which use the same slots.
     pub fn move_to(&mut self, next: MediaTime) {
         if let Some(cursor) = self.cursor.filter(|cursor| *cursor != next) {
             self.tell_concealer(self.slot(cursor));
@@ -445,7 +449,7 @@ impl Playout {
         self.cursor = Some(next);
     }
 
-    /// Moves the cursor with fades, since the sound is not continuous.
+    /// Moves the cursor with fades, because the sound is not continuous there.
     pub fn jump_to(&mut self, next: MediaTime) {
         self.cut();
         self.move_to(next);
@@ -460,7 +464,7 @@ impl Playout {
         }
     }
 
-    /// Clears all frames and the cursor, for another stream. Fades, so that there is no click.
+    /// Clears all frames and the cursor, for another stream. Fades the sound to avoid a click.
     pub fn clear(&mut self) {
         self.cut();
         self.coded.iter_mut().for_each(|coded| coded.clear());
@@ -480,8 +484,8 @@ impl Playout {
     }
 }
 
-/// Length of the run of `kind` at the start, eight at a time: packets and blocks are usually
-/// complete.
+/// Length of the run of `kind` at the start. Compares eight at a time, because packets and blocks
+/// are usually complete.
 fn run_of(kind: u8, filled: &[u8]) -> usize {
     let (eights, _) = filled.as_chunks::<8>();
     let whole = eights.iter().take_while(|eight| **eight == [kind; 8]).count() * 8;

@@ -1,10 +1,10 @@
 //! Receive policy of one stream: its source, its latency, whether it can be played, when it ends,
 //! and notes for the user.
 //!
-//! For an ordinary thread: [`ReceivePolicy::hear`] for messages from the peer,
-//! [`ReceivePolicy::follow`] for the device thread's status, [`ReceivePolicy::take`] for each
-//! packet at its turn, and [`ReceivePolicy::poll`] periodically. Sends [`ReceiveCommand`]s to the
-//! device's thread.
+//! Run it on an ordinary thread. Pass messages from the peer to [`ReceivePolicy::hear`], the device
+//! thread's status to [`ReceivePolicy::follow`], and each packet at its turn to
+//! [`ReceivePolicy::take`]. Call [`ReceivePolicy::poll`] periodically. The policy sends
+//! [`ReceiveCommand`]s to the device thread.
 
 mod contradiction;
 mod hearsay;
@@ -20,7 +20,7 @@ mod wish;
 use std::sync::Arc;
 
 use crate::arrivals::{Arrivals, ArrivalsConfig};
-use crate::clock::{ClockMapping, ClockSource, ToldRate};
+use crate::clock::{ClockMapping, ClockSource, ReportedRate};
 use crate::counters::Counters;
 use crate::device::Settings;
 use crate::endpoint::{Author, Host};
@@ -42,11 +42,11 @@ pub use hearsay::{Announcements, Believe};
 pub use note::{ReceiveNote, Refusal, WrongType};
 pub use wish::LatencyRefused;
 
-/// Minimum duration of packets from a real sender, as opposed to stray packets.
+/// Minimum duration of packets from a real sender. Stray packets are shorter.
 const SURE: Span = Span::from_millis(60);
-/// Duration of packets after which the sender is the intended one.
+/// A sender that sends for this long is accepted as the intended one.
 const SETTLED: Span = Span::from_secs(1);
-/// Minimum number of invalid datagrams that are not stray.
+/// Minimum number of invalid datagrams. Fewer are stray.
 const STRAY: u64 = 8;
 
 /// Configuration of a receive policy.
@@ -54,7 +54,7 @@ const STRAY: u64 = 8;
 pub struct ReceivePolicyConfig {
     /// Rule for the latency.
     pub latency: LatencyRule,
-    /// Accepted share of late packets, for the advised latency, or the kept one if it follows
+    /// Accepted share of late packets, for the advised latency and for a latency that follows
     /// arrivals.
     pub loss_target: LossTarget,
 }
@@ -73,41 +73,43 @@ pub struct ReceivePolicy {
     begins: Span,
     device: Settings,
     format: StreamFormat,
-    /// Maximum latency for the receiver's capacity.
+    /// Maximum latency that the receiver has room for.
     longest: Span,
     wire: Arc<dyn Unpack>,
     rule: LatencyRule,
     link_offset: Span,
     arrivals: Arrivals,
-    /// SSRC of the current source, and since when.
+    /// SSRC of the current source, and the time at which it became current.
     heard: Option<u32>,
-    heard_since: LocalTime,
-    /// Time of the last packets. If they stop, another sender may follow; its reports come first.
+    received_since: LocalTime,
+    /// Time of the last packets. If packets stop, another sender may follow; its reports arrive
+    /// first.
     recent: Recent,
     clock: Option<ClockMapping>,
     presentation_clock: Option<ClockMapping>,
-    /// Last time a clock rate was sent to the receiver.
+    /// Time at which the clock rate was last sent to the receiver.
     paced: Option<LocalTime>,
     announced: Option<Announcement>,
-    /// Time from a wake-up of the device until the end of its block: its buffer, until measured.
+    /// Time from a wake-up of the device until the end of its block plays. Until it is measured,
+    /// the duration of the device buffer.
     takes: Span,
-    /// Latency that packets need, without announcement.
+    /// Latency that packets need if the sender announces none.
     needs: Needs,
-    /// Reported hosts that use the source's SSRC.
+    /// Other hosts that use the source's SSRC, already reported.
     strangers: Vec<Host>,
-    /// Last reported unexpected payload type.
-    other_type_told: Option<u8>,
+    /// Unexpected payload type that was last reported.
+    other_type_reported: Option<u8>,
     refusal: Option<Refusal>,
     watch: FormatWatch,
     played: bool,
     /// Whether the sender said goodbye and no other followed.
     left: bool,
     repairable: Repairable,
-    /// Restarts of the playout without a restart announced by the talker.
+    /// Restarts of the playout that the talker did not announce.
     jumps: Often,
     /// Restarts announced by the talker.
     restarts: Often,
-    /// Time of the last feedback on the path, by the receiver's clock.
+    /// Time of the last path feedback, on the receiver's clock.
     fed_back: u32,
     status: Option<StreamStatus>,
     notes: NoteQueue<ReceiveNote>,
@@ -120,25 +122,25 @@ type ReceiveContext<'a> = Context<'a, ReceiveCommand>;
 pub fn receiver_with_room(config: JitterBufferConfig, rule: LatencyRule) -> JitterBuffer {
     let link_offset = rule.room(config.link_offset);
     let wanted = config.link_offset;
-    // A configured latency is not the talker's statement of capture times.
-    let captures_told = !config.wire.presents();
-    let config = JitterBufferConfig { link_offset, captures_told, ..config };
+    // A configured latency does not prove the capture times.
+    let captures_reported = !config.wire.presents();
+    let config = JitterBufferConfig { link_offset, captures_reported, ..config };
     let mut receiver = JitterBuffer::without_repairer(config);
     receiver.set_link_offset(wanted);
     receiver
 }
 
 impl ReceivePolicy {
-    /// Maximum time between reading two clocks of a host, if uninterrupted.
+    /// Maximum time between reading two clocks of a host, without interruption.
     const READ: Span = Span::from_micros(2);
 
-    /// Maximum latency for the capacity.
+    /// Maximum latency that the buffer has room for.
     pub const fn longest(&self) -> Span {
         self.longest
     }
 
     /// Creates a policy with an initial latency and the settings of the playing device. `receiver`
-    /// measures packets without announcement.
+    /// measures packets of senders without announcement.
     pub fn new(
         config: ReceivePolicyConfig,
         link_offset: Span,
@@ -166,7 +168,7 @@ impl ReceivePolicy {
             device,
             arrivals,
             heard: None,
-            heard_since: LocalTime::ZERO,
+            received_since: LocalTime::ZERO,
             recent: Recent::NONE,
             clock: None,
             presentation_clock: None,
@@ -175,7 +177,7 @@ impl ReceivePolicy {
             takes: ring,
             needs: Needs::of(ring, LocalTime::ZERO),
             strangers: Vec::new(),
-            other_type_told: None,
+            other_type_reported: None,
             refusal: None,
             watch: FormatWatch::default(),
             played: false,
@@ -218,19 +220,19 @@ impl ReceivePolicy {
                 return;
             }
         };
-        // If the queue is full, the next report repeats it.
+        // If the queue is full, the next report repeats the message.
         (context.command)(command);
     }
 
-    /// Handles a status from the device's thread. `stalled` returns whether the whole host stalled
-    /// between two instants.
+    /// Handles a status from the device thread. `stalled` returns whether the whole host stalled
+    /// between two times.
     pub fn follow(
         &mut self,
         status: &StreamStatus,
         stalled: impl Fn(LocalTime, LocalTime) -> bool,
         context: &mut ReceiveContext<'_>,
     ) {
-        let told = self.is_uncertain();
+        let reported = self.is_uncertain();
         self.status = Some(*status);
         let (budget, lost) = status.repair;
         self.arrivals.set_repair(budget, lost);
@@ -246,7 +248,7 @@ impl ReceivePolicy {
         if self.presents() {
             self.follow_restarts(status);
         }
-        if self.is_uncertain() && !told {
+        if self.is_uncertain() && !reported {
             self.notes.note(ReceiveNote::Uncertain);
         }
         if status.out_of_reach {
@@ -264,7 +266,7 @@ impl ReceivePolicy {
         }
     }
 
-    /// Notes frequent restarts, with or without a restart reported by the talker.
+    /// Adds notes on frequent restarts, both announced by the talker and not announced.
     fn follow_restarts(&mut self, status: &StreamStatus) {
         let Counters { resyncs, media_clock_restarts: restarts, .. } = status.counters;
         if let Some(resyncs) = self.jumps.follow(resyncs.saturating_sub(restarts), status.at) {
@@ -275,11 +277,11 @@ impl ReceivePolicy {
         }
     }
 
-    /// Handles a packet whose turn came or is over. Returns `false` if the stream is not played and
-    /// the packet not evaluated.
+    /// Handles a packet at or after its turn. Returns `false` if the stream is not played and the
+    /// packet is not evaluated.
     pub fn take(&mut self, passage: &PacketTrace) -> bool {
-        // Packets before an announcement do not count as played: they may be noise. The same holds
-        // for an announcement before the first packet.
+        // Packets before an announcement do not count as played, because they may be noise. The
+        // same holds for an announcement before the first packet.
         if self.refusal.is_some() || self.watch.is_contradicted() {
             return false;
         }
@@ -289,7 +291,7 @@ impl ReceivePolicy {
         true
     }
 
-    /// Applies the latency that arrivals require, if it follows them, and adds notes.
+    /// Applies the latency that arrivals need, if the latency follows them, and adds notes.
     pub fn poll(&mut self, context: &mut ReceiveContext<'_>) {
         let quiet = self.status.is_some_and(|status| status.quiet);
         let offset = self.arrivals.poll(context.now, quiet);
@@ -301,14 +303,14 @@ impl ReceivePolicy {
         self.note_repair(context.now);
     }
 
-    /// Ends the stream: evaluates packets that wait for stall information. Returns the note on the
-    /// required latency, if still due.
+    /// Ends the stream and evaluates the packets that wait for stall information. Returns the note
+    /// on the needed latency, if it is still due.
     pub fn finish(
         &mut self,
         stalled: impl Fn(LocalTime, LocalTime) -> bool,
     ) -> Option<ReceiveNote> {
         self.arrivals.finish(stalled);
-        self.untold_need()
+        self.unreported_need()
     }
 
     /// Reception data for reports. `effective` is the latency measured recently.
@@ -316,9 +318,10 @@ impl ReceivePolicy {
         let mut receiving = self.status?.receiving?;
         let needed = self.arrivals.needed();
         let played = self.clock.filter(|_| self.refusal.is_none());
-        // If all packets are late, nothing is played, and the needed latency matters even more.
-        let told = played.filter(|_| effective.or(needed).is_some());
-        receiving.effective = told.map(|clock| Effective {
+        // If all packets are late, nothing is played, and the needed latency is even more
+        // important.
+        let reported = played.filter(|_| effective.or(needed).is_some());
+        receiving.effective = reported.map(|clock| Effective {
             ssrc: receiving.ssrc,
             configured: self.link_offset,
             effective: effective.unwrap_or(Span::ZERO),
@@ -328,7 +331,7 @@ impl ReceivePolicy {
         Some(receiving)
     }
 
-    /// SSRC of the only sender to answer: that of the current packets.
+    /// SSRC of the sender to answer: the source of the current packets.
     pub fn speaker(&self) -> Option<u32> {
         self.heard.filter(|_| self.recent.is_lively() && !self.left)
     }
@@ -343,37 +346,37 @@ impl ReceivePolicy {
         self.clock.or(self.presentation_clock)
     }
 
-    /// Whether any packet marked the clock of its presentation time as uncertain: the error of
-    /// measurements with it is unknown.
+    /// Whether any packet marked the clock of its presentation time as uncertain. Measurements with
+    /// that clock then have an unknown error.
     pub fn is_uncertain(&self) -> bool {
         self.status.is_some_and(|status| status.counters.uncertain_clock > 0)
     }
 
-    /// Whether packets carry presentation times, so that this host's TAI clock matters.
+    /// Whether packets carry presentation times. The TAI clock of this host is then needed.
     pub fn presents(&self) -> bool {
         self.wire.presents()
     }
 
-    /// Delay from capture to presentation for packets that carry presentation times: as announced,
-    /// or as configured.
+    /// Announced or configured delay from capture to presentation, if packets carry presentation
+    /// times.
     pub fn presented_after(&self) -> Option<Span> {
-        let told = self.announced.map(|announced| announced.link_offset);
-        self.presents().then(|| told.unwrap_or(self.begins))
+        let reported = self.announced.map(|announced| announced.link_offset);
+        self.presents().then(|| reported.unwrap_or(self.begins))
     }
 
-    /// Whether capture times are known: not from presentation times alone, unless the sender
+    /// Whether capture times are known. Presentation times are sufficient only if the sender
     /// announces the latency.
-    pub fn is_latency_told(&self) -> bool {
+    pub fn is_latency_reported(&self) -> bool {
         !self.presents() || self.announced.is_some()
     }
 
-    /// Whether the latency is announced or configured, even if not measured.
+    /// Whether the latency is announced or configured.
     pub fn is_latency_configured(&self) -> bool {
-        self.is_latency_told() || matches!(self.config.latency, LatencyRule::Chosen(_))
+        self.is_latency_reported() || matches!(self.config.latency, LatencyRule::Chosen(_))
     }
 
-    /// Sets the mapping of TAI if it changed. Its absolute error is ignored: presentation is based
-    /// only on it, so placement is as precise as its readings.
+    /// Sets the mapping of TAI if it changed. The absolute error of the mapping is ignored, because
+    /// presentation depends on nothing else: placement is as precise as the readings.
     pub fn present_by(&mut self, mut tai: ClockMapping, context: &mut ReceiveContext<'_>) {
         (tai.uncertainty, tai.precision) = (Self::READ, Self::READ);
         tai.source = ClockSource::Tai;
@@ -383,12 +386,12 @@ impl ReceivePolicy {
         }
     }
 
-    /// Sends the rate of the sender's card, as reported by a followed clock, at most once a second:
-    /// repeated values would count twice.
-    pub fn keep_pace(&mut self, told: ToldRate, context: &mut ReceiveContext<'_>) {
+    /// Sends the rate of the sender's card, as reported by a followed clock. At most once per
+    /// second, because repeated values would count twice.
+    pub fn keep_pace(&mut self, reported: ReportedRate, context: &mut ReceiveContext<'_>) {
         const EVERY: Span = Span::from_secs(1);
         let due = self.paced.is_none_or(|at| context.now - at >= EVERY);
-        if due && (context.command)(ReceiveCommand::Pace(told)) {
+        if due && (context.command)(ReceiveCommand::Pace(reported)) {
             self.paced = Some(context.now);
         }
     }
@@ -423,12 +426,12 @@ impl ReceivePolicy {
         &self.recent
     }
 
-    /// Reason, if nothing was played because of the format.
+    /// Reason for not playing anything: a format mismatch.
     pub fn refusal(&self) -> Option<&Refusal> {
         self.refusal.as_ref().filter(|_| !self.played)
     }
 
-    /// Unexpected payload type, if nothing else was received.
+    /// Unexpected payload type, if no other packets were received.
     pub fn wrong_type(&self) -> Option<WrongType> {
         let nothing = |status: &StreamStatus| status.counters.received == 0;
         self.status.filter(nothing).and_then(|status| self.wrong_type_of(&status))
@@ -444,24 +447,25 @@ impl ReceivePolicy {
         self.left
     }
 
-    /// Whether the stream is over: the sender said goodbye, or has been silent for so long that its
+    /// Whether the stream is over: the sender said goodbye, or was silent for so long that its
     /// goodbye was probably lost.
     pub fn is_over(&self, now: LocalTime) -> bool {
         self.left || self.recent.is_gone(now)
     }
 
-    /// Announcement of a sender that is refused because of its format and still sends.
+    /// Announcement of a sender that still sends but is refused because of its format.
     pub fn refused(&self) -> Option<Announcement> {
-        self.announced.filter(|_| self.refusal.is_some() && !self.left && self.is_heard_for(SURE))
+        self.announced
+            .filter(|_| self.refusal.is_some() && !self.left && self.is_received_for(SURE))
     }
 
-    /// Whether a sender is established, so that no other is waited for.
+    /// Whether a sender is established. Other senders are then no longer accepted.
     pub fn is_settled(&self) -> bool {
-        self.refusal.is_none() && self.is_heard_for(SETTLED)
+        self.refusal.is_none() && self.is_received_for(SETTLED)
     }
 
-    fn is_heard_for(&self, long: Span) -> bool {
-        self.heard.is_some() && self.recent.last() - self.heard_since >= long
+    fn is_received_for(&self, long: Span) -> bool {
+        self.heard.is_some() && self.recent.last() - self.received_since >= long
     }
 
     /// Whether only invalid datagrams arrive.
@@ -471,27 +475,28 @@ impl ReceivePolicy {
     }
 }
 
-/// Counting interval.
+/// Interval in which events are counted.
 pub const LATELY: Span = Span::from_secs(10);
 
 /// Reports once if an event occurs too often.
 #[derive(Debug, Clone, Copy, Default)]
 struct Often {
-    /// Start of the counting interval, and the count at that time.
+    /// Start of the counting interval, and the count at the start.
     since: Option<(LocalTime, u64)>,
-    told: bool,
+    reported: bool,
 }
 
 impl Often {
-    /// Exceeds manual restarts of a talker, clock changes, and path changes.
+    /// Maximum count in an interval. It exceeds manual restarts of a talker, clock changes, and
+    /// path changes.
     const MANY: u64 = 8;
 
-    /// Updates the count as of `at`. Returns the recent count once, if it is too high.
+    /// Updates the count as of `at`. Returns the recent count if it is too high, once.
     fn follow(&mut self, times: u64, at: LocalTime) -> Option<u64> {
         let (since, before) = *self.since.get_or_insert((at, times));
         let lately = times.saturating_sub(before);
-        if lately >= Self::MANY && !self.told {
-            self.told = true;
+        if lately >= Self::MANY && !self.reported {
+            self.reported = true;
             return Some(lately);
         }
         if at - since >= LATELY {
@@ -513,10 +518,11 @@ enum Repairable {
 }
 
 impl Repairable {
-    /// Announced latency and redundancy of packets change one after the other, within two reports.
+    /// The announced latency and the redundancy of packets change one after the other, within two
+    /// reports.
     const TIMEOUT: Span = Span::from_secs(1);
 
-    /// Updates the state at `now`; returns whether to report.
+    /// Updates the state at `now` and returns whether to report.
     fn turns_short(&mut self, now: LocalTime, short: bool) -> bool {
         let next = match *self {
             Self::Told => Self::Told,
@@ -538,11 +544,12 @@ mod often_tests {
     fn what_happens_eight_times_in_ten_seconds_is_told_once_and_what_is_now_and_then_is_not() {
         let second = |second: i64| LocalTime::ZERO + Span::from_secs(second);
         let mut often = Often::default();
-        let told: Vec<_> = (0..100).filter_map(|at| often.follow(at, second(at as i64))).collect();
-        assert_eq!(told, [8]);
+        let reported: Vec<_> =
+            (0..100).filter_map(|at| often.follow(at, second(at as i64))).collect();
+        assert_eq!(reported, [8]);
         let mut seldom = Often::default();
-        let told = (0..100).find_map(|at| seldom.follow(at, second(2 * at as i64)));
-        assert_eq!(told, None);
+        let reported = (0..100).find_map(|at| seldom.follow(at, second(2 * at as i64)));
+        assert_eq!(reported, None);
     }
 }
 
@@ -554,14 +561,14 @@ mod repairable_tests {
     fn a_latency_that_stays_too_short_is_told_of_once() {
         let at = |millis| LocalTime::ZERO + Span::from_millis(millis);
         let mut repairable = Repairable::default();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for millis in (0..5_000).step_by(20) {
             // Half a second may be a change in progress.
             let short = (200..700).contains(&millis) || millis >= 2_000;
             if repairable.turns_short(at(millis), short) {
-                told.push(millis);
+                reported.push(millis);
             }
         }
-        assert_eq!(told, [3_000]);
+        assert_eq!(reported, [3_000]);
     }
 }

@@ -1,10 +1,10 @@
-//! RTCP session of the two ends of a stream. Without I/O.
+//! RTCP session of the two ends of a stream. Does no I/O.
 //!
-//! Drive it on an ordinary thread. [`Session::handle`] each received report, set the stream's state
-//! ([`Session::set_sending`], [`Session::set_receiving`]), and send the output of [`Session::poll`]
-//! at [`Session::deadline`]. Each report requests the peer's clock and answers its request
-//! (RFC 3611 §4.4, §4.5). Both ends thus learn the other's wall clock, the round trip and its
-//! uncertainty.
+//! Run it on an ordinary thread. Pass each received report to [`Session::handle`], set the state of
+//! the stream ([`Session::set_sending`], [`Session::set_receiving`]), and send the output of
+//! [`Session::poll`] at [`Session::deadline`]. Each report requests the peer's clock and answers the
+//! peer's request (RFC 3611 §4.4, §4.5). Both ends thus learn the other's wall clock, the round
+//! trip, and the uncertainty.
 
 mod peer;
 mod report;
@@ -26,11 +26,11 @@ use peer::{Hurry, Peer, remember};
 /// Configuration of this end.
 #[derive(Debug, Clone)]
 pub struct SessionConfig {
-    /// Our synchronisation source; a sender uses its stream's.
+    /// SSRC of this end. A sender uses the SSRC of its stream.
     pub ssrc: u32,
-    /// Our canonical name (RFC 7022).
+    /// Canonical name of this end (RFC 7022).
     pub cname: String,
-    /// Frozen difference of wall clock and local clock.
+    /// Constant difference of wall clock and local clock.
     pub wall_offset: Span,
     /// Name of the local clock, if any.
     pub host: Option<HostClock>,
@@ -68,7 +68,7 @@ pub struct Receiving {
     pub highest_sequence: u32,
     /// Interarrival jitter in frames.
     pub jitter: u32,
-    /// Promised and measured latency here, with its uncertainty.
+    /// Promised and measured latency of this receiver, with the uncertainty.
     pub effective: Option<Effective>,
     /// Losses.
     pub losses: Option<LossReport>,
@@ -95,12 +95,13 @@ impl ReportArrival {
 /// Bytes of a buffer for the longest datagram of a session: a path probe. Jumbo frames hold no more.
 pub const MAX_DATAGRAM: usize = 9000;
 
-/// Information from a peer's report, with the peer's synchronisation source.
+/// Information from a peer's report, with the peer's SSRC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// New mapping of the peer's clock.
     Mapped(u32, ClockMapping),
-    /// RTP timestamp of a frame of the peer's stream, and its time on the peer's wall clock.
+    /// RTP timestamp of a frame of the peer's stream, and its capture time on the peer's wall
+    /// clock.
     Captured(u32, u32, WallTime),
     /// The peer's stream announcement.
     Announced(u32, Announcement),
@@ -112,14 +113,14 @@ pub enum Event {
     Losses(u32, LossReport),
     /// The peer's measurement of our stream's path.
     Feedback(u32, PathFeedback),
-    /// The probe of this name reached the peer.
+    /// The probe with this name reached the peer.
     Passed(u32, u32),
     /// The peer left.
     Left(u32),
 }
 
 impl Event {
-    /// The peer's synchronisation source.
+    /// SSRC of the peer.
     pub const fn ssrc(&self) -> u32 {
         let (Self::Mapped(ssrc, _)
         | Self::Captured(ssrc, ..)
@@ -143,18 +144,18 @@ pub struct Session {
     receiving: Option<Receiving>,
     /// Path measurement to send.
     feedback: Option<PathFeedback>,
-    /// A probe to send: its name and its bytes.
+    /// Probe to send: its name and its length in bytes.
     probe: Option<(u32, usize)>,
-    /// An answer to send: the stream and the name of the probe.
+    /// Answer to send: the stream and the name of the probe.
     passed: Option<(u32, u32)>,
-    /// Playing source, and its addresses.
+    /// SSRC of the playing source, and its addresses.
     heard: Option<(u32, SourceEndpoints)>,
-    /// Reports in its name from other hosts.
+    /// Number of reports with the source's SSRC from other hosts.
     foreign: u64,
     kept: Option<DisciplinedClock>,
     /// Expected and received packets at the last report, for the fraction lost.
     reported: (u64, u64),
-    /// Our last questions: timestamp sent, and exact time.
+    /// Our last requests: the timestamp sent, and the exact time.
     asked: [(CompactNtp, LocalTime); Self::QUESTIONS],
     reports: u32,
     next: LocalTime,
@@ -162,24 +163,26 @@ pub struct Session {
 }
 
 impl Session {
-    /// Maximum report interval. RFC 3550's 5 s suits conferences; streams need clock readings more
+    /// Maximum report interval. RFC 3550's 5 s suits conferences. Streams need clock readings more
     /// often, which RFC 3550 §6.2 allows for private profiles.
     pub const INTERVAL: Span = Span::from_millis(500);
-    /// Interval of the first reports, to map the clocks within the first packets.
+    /// Interval of the first reports. The clocks are mapped within the first packets.
     const HASTE: Span = Span::from_millis(20);
     const HASTY_REPORTS: u32 = 10;
-    /// Interval of the first reports if the stream adapts to its path, which may be slow.
+    /// Interval of the first reports if the stream adapts to its path, because the path may be
+    /// slow.
     const HASTE_ON_THIN_PATHS: Span = Span::from_millis(100);
-    /// Questions per peer answered at once: eight quick exchanges give the clock estimate its first
-    /// minimum.
+    /// Number of requests per peer that are answered at once. Eight quick exchanges give the clock
+    /// estimate its first minimum.
     const HURRIED: u32 = 8;
-    /// Timeout for answering a silent peer: ten intervals.
+    /// Peers that are silent for this long get no answers: ten intervals.
     const FORGOTTEN: Span = Span::from_secs(5);
     const QUESTIONS: usize = 16;
-    /// Maximum answers per report, the number of report blocks in one; fits any MTU.
+    /// Maximum answers per report: the number of report blocks that one report holds. They fit any
+    /// MTU.
     const ANSWERS: usize = 31;
-    /// DLRR is in 1/65536 s, rounded to nearest: a maximum error of 7.63 µs. The rest is rounding
-    /// of NTP timestamps and halves to whole nanoseconds.
+    /// DLRR is in units of 1/65536 s, rounded to nearest: the maximum error is 7.63 µs. The rest
+    /// covers the rounding of NTP timestamps and of halves to whole nanoseconds.
     const READING_ERROR: Span = Span::from_nanos(7_633);
 
     /// Creates a session without peers; the first report is due at once.
@@ -222,14 +225,15 @@ impl Session {
         self.feedback = Some(feedback);
     }
 
-    /// Sends a probe of this many bytes, or as many as fit. The receiver answers with its name ([`Event::Passed`]).
+    /// Sends a probe of this many bytes, or as many as fit. The receiver answers with the name
+    /// ([`Event::Passed`]).
     pub const fn probe(&mut self, name: u32, bytes: usize) {
         self.probe = Some((name, bytes));
     }
 
-    /// Sets the playing source and its addresses. Only those hosts may report in its name, as one
-    /// peer. For any other name, each host is a peer of its own.
-    pub fn set_heard(&mut self, heard: Option<(u32, SourceEndpoints)>) {
+    /// Sets the SSRC of the playing source, and its addresses. Reports with this SSRC are accepted
+    /// only from those hosts, as from one peer. For other SSRCs, each host is a separate peer.
+    pub fn set_received(&mut self, heard: Option<(u32, SourceEndpoints)>) {
         self.heard = heard;
         if let Some((ssrc, endpoints)) = heard {
             self.peers
@@ -251,19 +255,19 @@ impl Session {
         self.peer(ssrc)?.announcement
     }
 
-    /// Reports in the playing source's name from other hosts.
+    /// Number of reports with the source's SSRC from other hosts.
     pub const fn foreign(&self) -> u64 {
         self.foreign
     }
 
-    /// Sets the disciplined system clock: UTC less the local clock, with its uncertainty; `None` if
-    /// not synchronised.
+    /// Sets the disciplined system clock: UTC minus the local clock, with its uncertainty. `None`
+    /// if it is not synchronised.
     pub fn set_kept(&mut self, kept: Option<DisciplinedClock>) {
         self.kept = kept;
     }
 
     /// Sets the difference of the announced wall clock and the local clock. The peers' mappings
-    /// slew with it or step.
+    /// slew with it, or step.
     pub const fn set_wall_offset(&mut self, offset: Span) {
         self.config.wall_offset = offset;
     }
@@ -283,12 +287,12 @@ impl Session {
         self.next = LocalTime::ZERO;
     }
 
-    /// Number of steps of the clock of peer `ssrc`: set, or another host answers instead.
+    /// Number of steps of peer `ssrc`'s clock: it was set, or another host answers.
     pub fn clock_steps(&self, ssrc: u32) -> u32 {
         self.peer(ssrc).map_or(0, |peer| peer.clock.steps())
     }
 
-    /// Number of lasting delay changes of a leg to or from peer `ssrc`.
+    /// Number of lasting delay changes of a path to or from peer `ssrc`.
     pub fn path_changes(&self, ssrc: u32) -> u32 {
         self.peer(ssrc).map_or(0, |peer| peer.clock.path_changes())
     }
@@ -298,7 +302,7 @@ impl Session {
         self.peer(ssrc).map_or(0, |peer| peer.clock.refused())
     }
 
-    /// Handles a received report; passes its information to `tell`.
+    /// Handles a received report and passes its information to `tell`.
     pub fn handle(
         &mut self,
         datagram: &[u8],
@@ -306,7 +310,7 @@ impl Session {
         mut tell: impl FnMut(Event),
     ) -> Result<(), InvalidReport> {
         if let Some((ssrc, bytes)) = probe_of(datagram) {
-            // An answer is shorter than its probe: nobody is flooded by it.
+            // An answer is shorter than its probe, so it cannot amplify a flood.
             if self.receiving.is_some_and(|receiving| receiving.ssrc == ssrc) {
                 self.passed = Some((ssrc, bytes));
             }
@@ -316,7 +320,7 @@ impl Session {
         let elsewhere = |of: &(u32, SourceEndpoints)| !of.1.are_of(arrived.from);
         let stranger = self.heard.filter(elsewhere).map(|(ssrc, _)| ssrc);
         let mut poses = false;
-        // The peer's clock when it sent this datagram: answers in it count from there.
+        // The peer's clock when it sent this datagram. The answers in it refer to that time.
         let mut sent = None;
         compound.visit(|ssrc, item| {
             if stranger == Some(ssrc) {
@@ -344,7 +348,7 @@ impl Session {
         tell: &mut impl FnMut(Event),
     ) {
         let (author, heard) = (Author { ssrc, host: from }, self.heard);
-        // Reports in the playing source's name reach this point only from its own hosts.
+        // Reports with the source's SSRC reach this point only from the source's own hosts.
         let same = |peer: &Peer| {
             let one = heard.is_some_and(|(heard, _)| heard == ssrc);
             peer.author == author || one && peer.author.ssrc == ssrc
@@ -373,8 +377,8 @@ impl Session {
             }
             Item::Delay(delay) if delay.ssrc == own => {
                 let Some(sent) = sent.filter(|_| !delay.last_reference.is_none()) else { return };
-                // Of two questions within one compact timestamp tick, use the older: the round trip
-                // may look longer, never shorter.
+                // If two requests have the same compact timestamp, use the older. The round trip
+                // may then seem longer, never shorter.
                 let question = asked.iter().rfind(|(said, _)| *said == delay.last_reference);
                 let Some((_, asked)) = question else { return };
                 peer.proven = true;
@@ -394,10 +398,11 @@ impl Session {
             Item::Block(block) if block.ssrc == own => tell(Event::Reception(ssrc, block)),
             Item::Announcement(announcement) => {
                 peer.announcement = Some(announcement);
-                // First, so that the card's clock is known before the mapping.
+                // Report the announcement first, so that the card's clock is known before the
+                // mapping.
                 tell(Event::Announced(ssrc, announcement));
-                let told = host.zip(announcement.host);
-                let offset = told.and_then(|(ours, theirs)| ours.wall_offset(theirs));
+                let reported = host.zip(announcement.host);
+                let offset = reported.and_then(|(ours, theirs)| ours.wall_offset(theirs));
                 if let Some(mapping) = offset.and_then(|o| peer.choice.same_host(o, arrival)) {
                     peer.mapping = Some(mapping);
                     tell(Event::Mapped(ssrc, mapping));
@@ -422,8 +427,8 @@ impl Session {
         }
     }
 
-    /// Writes the report if one is due at `now` and returns its length. Read `now` immediately
-    /// before: it goes into the report as our clock.
+    /// Writes the report if one is due at `now`, and returns its length. Read `now` immediately
+    /// before the call, because it is written to the report as our clock.
     pub fn poll(&mut self, now: LocalTime, buffer: &mut [u8]) -> Option<usize> {
         if now < self.deadline() {
             return None;
@@ -452,8 +457,8 @@ impl Session {
         self.write(now, true, buffer)
     }
 
-    /// 0.8 to 1 of the maximum interval, varied by report and host so that many receivers do not report in sync
-    /// (RFC 3550 §6.3.1 has the same aim).
+    /// Returns 0.8 to 1 times the maximum interval. It varies with the report and the host, so that
+    /// many receivers do not report at the same time. RFC 3550 §6.3.1 has the same purpose.
     fn interval(&self) -> Span {
         let mixed = (self.config.ssrc ^ self.reports).wrapping_mul(0x9E37_79B1) >> 16;
         Self::INTERVAL.times(800 + i64::from(mixed % 200)).divided(1000)

@@ -1,9 +1,9 @@
 //! Policy of a sent stream: its promised latency, requests of receivers, changes while it runs, and
 //! notes to the user.
 //!
-//! For an ordinary thread: pass reports to [`SendPolicy::hear`] and the device thread's state to
-//! [`SendPolicy::follow`], and call [`SendPolicy::poll`] periodically. It controls the device
-//! thread with [`SendCommand`]s.
+//! Run it on an ordinary thread. Pass reports to [`SendPolicy::hear`] and the state of the device
+//! thread to [`SendPolicy::follow`]. Call [`SendPolicy::poll`] periodically. The policy sends
+//! [`SendCommand`]s to the device thread.
 
 mod adaptation;
 mod asks;
@@ -46,14 +46,15 @@ pub use presence::{Presence, ReceiverCounts};
 pub use redundancy::DEFAULT_BUDGET;
 pub use regulator::Regulator;
 
-/// Time for RTCP before the first packet, so that waiting receivers know our clock and have opened
-/// their devices.
+/// Time for RTCP before the first packet. Waiting receivers learn our clock and open their devices
+/// in this time.
 pub const PRELUDE: Span = Span::from_millis(100);
 
-/// Increase of latency that is announced at once; smaller ones wait for the next report.
+/// Minimum increase of the latency that is announced at once. Smaller ones wait for the next
+/// report.
 const NEWS: Span = Span::from_micros(200);
 
-/// Maximum number of strangers to name: a flood is one event.
+/// Maximum number of strangers to report, because a flood is one event.
 const STRANGERS: usize = 4;
 
 /// Command to the packetizer.
@@ -99,21 +100,21 @@ pub struct SendPolicyConfig {
     pub identity: Identity,
     /// Initially promised latency.
     pub link_offset: Span,
-    /// Source of the latency afterwards.
+    /// Rule for the latency after the start.
     pub latency: LatencyRule,
-    /// Default promise.
+    /// Default latency.
     pub usual: Span,
     /// Device settings.
     pub device: Settings,
-    /// Whether packets carry the sender's times.
+    /// Whether packets carry the sender's timestamps.
     pub stamps: bool,
-    /// Whether the packets of a period are spaced.
+    /// Whether the packets of a period are sent at intervals.
     pub spaced: bool,
-    /// Time by which packets are sent after they are due.
+    /// Time between the due time of a packet and its departure.
     pub held: Span,
     /// Redundancy.
     pub redundancy: Regulator,
-    /// Maximum time for repairs, if the latency leaves as much; `None` for all it leaves.
+    /// Maximum time for repairs. `None` for all the time that the latency leaves.
     pub repair_budget: Option<Span>,
     /// Limits of latency and redundancy that receivers may request.
     pub limits: Limits,
@@ -125,15 +126,15 @@ pub struct SendPolicyConfig {
     pub max_bytes: usize,
     /// Available compressed codings.
     pub compressed: Vec<Coding>,
-    /// Limits of adaptation to the path, from the first packet on.
+    /// Limits of the adaptation to the path. It begins with the first packet.
     pub adapts: Option<CodingLimits>,
-    /// Whether datagrams longer than [`BASE_BYTES`] are sent only once a probe of that length was answered: until then packets
-    /// are shorter than the format says.
+    /// Whether datagrams longer than [`BASE_BYTES`] need a probe of that length that the receiver
+    /// answered. Until then packets are shorter than the format specifies.
     pub probes_path: bool,
 }
 
 impl SendPolicyConfig {
-    /// Configuration of a usual RTP stream with this promise.
+    /// Creates a configuration of an RTP stream with this latency and default values.
     pub fn new(
         format: StreamFormat,
         identity: Identity,
@@ -163,7 +164,8 @@ impl SendPolicyConfig {
         }
     }
 
-    /// Packetizer configuration; `wall_offset` is the host's wall clock less its local clock.
+    /// Returns the packetizer configuration. `wall_offset` is the host's wall clock minus its local
+    /// clock.
     pub fn sender(&self, wall_offset: Span) -> PacketizerConfig {
         PacketizerConfig {
             wire: self.form.pack(),
@@ -187,23 +189,23 @@ pub struct SendPolicy {
     state: PacketizerState,
     card: Option<ClockId>,
     coming: Coming,
-    /// Whether a note about limited redundancy was emitted.
+    /// Whether a note about limited redundancy was added.
     limited: bool,
     expected_loss: ExpectedLoss,
     adaptation: Option<Adaptation>,
     /// Whether the stream adapts to its path, within its limits.
     is_led: bool,
     path_size: Option<PathSize>,
-    /// Frames per sent packet: fewer than the format has if longer packets may not pass.
+    /// Frames per sent packet. Fewer than in the format, if longer packets may not pass.
     packet: Frames,
-    /// Bits per second of the previous rate control.
+    /// Rate of the previous rate control, in bits per second.
     left_off: Option<f64>,
-    /// Whether a resume command is still to be sent.
+    /// Whether a resume command must still be sent.
     unpause: bool,
     notes: NoteQueue<SendNote>,
 }
 
-/// Changes announced before they take effect, with their times.
+/// Changes that are announced but not applied yet, with their times.
 #[derive(Debug, Default)]
 struct Coming {
     format: Option<(LocalTime, StreamFormat)>,
@@ -239,7 +241,7 @@ impl SendPolicy {
         policy
     }
 
-    /// Handles information that `host` sent by RTCP.
+    /// Handles information that `host` sent via RTCP.
     pub fn hear(&mut self, host: Host, event: &Event, now: LocalTime) {
         let worth = TrustLevel::of(host, self.config.destinations.iter().copied());
         if let Some(back) = self.receivers.hear(host, worth, event, now) {
@@ -249,7 +251,7 @@ impl SendPolicy {
             Event::Reception(_, block) if worth > TrustLevel::Stranger => {
                 self.path_reported(block.highest_sequence, now);
                 if self.trusts_loss(now) {
-                    self.expected_loss.told(block.fraction_lost);
+                    self.expected_loss.reported(block.fraction_lost);
                 }
             }
             Event::Feedback(_, feedback) if worth > TrustLevel::Stranger => {
@@ -260,7 +262,7 @@ impl SendPolicy {
         }
     }
 
-    /// Takes the device thread's progress and the name of its card's clock.
+    /// Updates the state of the device thread, and the name of its card's clock.
     pub fn follow(
         &mut self,
         state: PacketizerState,
@@ -270,12 +272,12 @@ impl SendPolicy {
         self.state = state;
         self.follow_sent(state, context.now);
         if core::mem::replace(&mut self.card, card) != card {
-            // Receivers with the same clock must know at once.
+            // Receivers with the same clock need the name at once.
             context.hasten();
         }
     }
 
-    /// Makes all due decisions and updates the RTCP session.
+    /// Makes all decisions that are due, and updates the RTCP session.
     pub fn poll(&mut self, context: &mut SendContext<'_>) {
         self.note_networks();
         self.note_lost(context.now);
@@ -310,7 +312,7 @@ impl SendPolicy {
         }
     }
 
-    /// Promises the maximum latency that receivers need, so that all stay in sync.
+    /// Promises the maximum latency that any receiver needs, so that all receivers stay in sync.
     fn promise_what_is_needed(&mut self, context: &mut SendContext<'_>) {
         if !self.is_as_needed() {
             return;
@@ -327,14 +329,14 @@ impl SendPolicy {
         }
         let needed = needed.max(self.packing_age);
         if needed - self.config.link_offset > NEWS {
-            // Packets are late there until the report.
+            // Packets are late at that receiver until the next report.
             context.hasten();
         }
         self.config.link_offset = needed;
     }
 
-    /// Emits a note if a receiver like this end could not keep the promise. An automatic latency
-    /// follows the receivers instead.
+    /// Adds a note if a receiver with a device like ours could not keep the promised latency. Not
+    /// for an automatic latency, which follows the receivers.
     fn note_latency(&mut self) {
         if self.is_as_needed() {
             return;
@@ -346,7 +348,7 @@ impl SendPolicy {
         }
     }
 
-    /// Emits a note if a receiver gets packets from one of two networks only.
+    /// Adds a note if a receiver gets packets from only one of two networks.
     fn note_networks(&mut self) {
         if !self.config.by_two_networks {
             return;
@@ -368,8 +370,8 @@ impl SendPolicy {
         });
     }
 
-    /// Emits a note about hosts that report without being destinations, if their requests would
-    /// matter.
+    /// Adds a note about hosts that report but are not destinations, if their requests would have
+    /// an effect.
     fn note_strangers(&mut self) {
         if !self.is_as_needed() && self.config.redundancy.asked() != Redundancy::Auto {
             return;
@@ -380,7 +382,7 @@ impl SendPolicy {
         }
     }
 
-    /// Minimum latency of a receiver with a device like ours.
+    /// Returns the minimum latency of a receiver with a device like ours.
     fn likewise(&self) -> Span {
         min_latency(self.packing_age, &self.config.device)
     }
@@ -389,7 +391,7 @@ impl SendPolicy {
         self.config.destinations.iter().any(Host::is_group)
     }
 
-    /// Whether the promise follows the receivers' needs.
+    /// Whether the promised latency follows the needs of the receivers.
     pub fn is_as_needed(&self) -> bool {
         self.config.latency.is_auto()
     }
@@ -399,7 +401,7 @@ impl SendPolicy {
         self.config.link_offset
     }
 
-    /// Promised latency, if it follows the receivers' needs.
+    /// Promised latency, if it follows the needs of the receivers.
     pub fn auto(&self) -> Option<Span> {
         self.is_as_needed().then_some(self.config.link_offset)
     }
@@ -414,22 +416,22 @@ impl SendPolicy {
         self.config.form.pack().head_bytes(self.stamps(), 0) + self.format().payload_bytes()
     }
 
-    /// Whether packets carry the sender's times.
+    /// Whether packets carry the sender's timestamps.
     pub const fn stamps(&self) -> bool {
         self.config.stamps
     }
 
-    /// All receivers that reported.
+    /// Returns all receivers that reported.
     pub fn receivers(&self) -> impl Iterator<Item = &KnownReceiver> {
         self.receivers.all()
     }
 
-    /// Trusted receivers.
+    /// Returns the trusted receivers.
     pub fn believed(&self) -> impl Iterator<Item = &KnownReceiver> {
         self.receivers.believed()
     }
 
-    /// Numbers of present and lost trusted receivers.
+    /// Counts the trusted receivers that are present and those that are lost.
     pub fn receiver_counts(&self) -> ReceiverCounts {
         let count = |presence| self.believed().filter(|known| known.presence() == presence).count();
         ReceiverCounts { here: count(Presence::Here), lost: count(Presence::Lost) }

@@ -1,16 +1,17 @@
-//! Rate servo: determines how many frames of the stream each frame of the card takes, so that two
-//! different clocks stay in sync.
+//! Rate servo: keeps playout in sync when the sender and the card have different clocks. It
+//! determines how many frames of the stream each frame of the card takes.
 //!
 //! For each block it compares the due position with the playout position and returns the
-//! resampler's step. The **drift** is how much faster the due position advances than the card,
-//! learnt from the due position only. The **pull** removes the remaining playout error. Once the
-//! drift is known, only the pull is audible: a third of a cent.
+//! resampler's step. The **drift** is how much faster the due position advances than the card; it
+//! is learnt from the due position only. The **pull** removes the remaining playout error. Once the
+//! drift is known, only the pull changes the pitch, by at most a third of a cent.
 //!
-//! It starts by copying, so with a shared clock playout is bit-exact. A position found before the
-//! clocks were known well is corrected once, by whole frames, then copied. The servo follows when
-//! the error exceeds the clock uncertainty or strays further than a single clock's can, using the
-//! drift learnt so far. Without drift it lands on whole frames again. If both cards are *known* to
-//! share a clock, it never follows: it copies frames, and jumps after a lasting error.
+//! The servo starts by copying, so playout is bit-exact if both cards share a clock. A position
+//! that was found before the clocks were known well is corrected once, by whole frames. The servo
+//! follows the due position when the error exceeds the clock uncertainty, or when it grows more
+//! than it could with a shared clock. When no drift is left, the servo lands on a whole frame and
+//! copies again. If both cards are *known* to share a clock, the servo copies frames and jumps
+//! after a lasting error.
 
 use tautline_dsp::resample::Step;
 
@@ -23,8 +24,8 @@ enum ServoMode {
     Copying,
     /// Follows the due position.
     Following,
-    /// Moves by this many parts of a frame, then copies: the position was found before the clocks
-    /// were known well.
+    /// Moves by this many parts of a frame, then copies. Used for a position that was found before
+    /// the clocks were known well.
     Correcting(i64),
     /// Moves to the nearest whole frame, then copies.
     Landing,
@@ -37,18 +38,18 @@ pub struct Observation {
     pub due: MediaPoint,
     /// Playout position at the block's first frame.
     pub place: MediaPoint,
-    /// Undetectable distance of the two.
+    /// Difference of the two that is not detectable.
     pub tolerance: Span,
-    /// Maximum long-term stray of the due position for a shared clock.
+    /// Maximum long-term deviation of the due position if both cards share a clock.
     pub strays: Span,
-    /// Maximum change of the due position as the clocks become better known; `None` if independent
-    /// of them.
+    /// Maximum change of the due position as the clocks become better known. `None` if the position
+    /// does not depend on clocks.
     pub precision: Option<Span>,
-    /// Whether the frames that the resampler needs beyond the block are present.
+    /// Whether the frames that the resampler needs after the block are present.
     pub looks_ahead: bool,
     /// Card frames in the block.
     pub frames: Frames,
-    /// Frames of the card's own silence since the previous block.
+    /// Frames of silence that the card inserted since the previous block.
     pub skipped: Frames,
     /// Whether both cards are known to share a clock.
     pub one_clock: bool,
@@ -63,26 +64,27 @@ pub struct Servo {
     mode: ServoMode,
     drift: Drift,
     watch: StrayWatch,
-    /// Whether the position needs a correction without resampling.
+    /// Whether the position needs a correction by a jump.
     misplaced: bool,
     /// Whether the cards shared a clock at the last observation.
     one_clock: bool,
-    /// Drift averaged over [`Self::CALM`], and the time followed, in seconds.
+    /// Drift averaged over [`Self::CALM`], and for how long the position was followed, in seconds.
     calm: (f64, f64),
 }
 
 impl Servo {
-    /// Share of an error corrected per second.
+    /// Share of the error that is corrected per second.
     const STIFFNESS: f64 = 1.6;
-    /// Maximum pitch change by an error: a third of a cent.
+    /// Maximum pitch change to correct an error: a third of a cent.
     const PULL: f64 = 200e-6;
-    /// No drift is left if it stays below this...
+    /// The drift counts as zero if its average stays below this...
     const STILL: f64 = 0.3e-6;
-    /// ... on average over this time, in seconds.
+    /// ... over this time, in seconds.
     const CALM: f64 = 20.0;
-    /// Error in frames that counts as a mistake for cards of one clock; rounding leaves 0.5.
+    /// Error in frames that needs a jump if the cards share a clock. Rounding leaves 0.5.
     const BESIDE: f64 = 2.0;
-    /// Error in frames below which cards of one clock copy again; at least what rounding leaves.
+    /// Error in frames below which the servo copies again if the cards share a clock. Must exceed
+    /// the error that rounding leaves.
     const NEAR: f64 = 0.75;
 
     /// Creates a servo that copies.
@@ -99,32 +101,32 @@ impl Servo {
         }
     }
 
-    /// Rate error of the card against the sender's; `None` while not followed, or at
-    /// [`Servo::reach`].
+    /// Rate error of the card relative to the sender's card. `None` if the servo does not follow,
+    /// or if the error is at [`Servo::reach`].
     pub fn drift(&self) -> Option<Ppm> {
         let follows = self.mode == ServoMode::Following && !self.one_clock;
         let known = follows && !self.drift.is_at_its_end();
-        // A slow card needs more of the stream per own frame.
+        // A slow card takes more stream frames per card frame.
         known.then(|| Ppm::from_f64(-self.drift.rate * 1e6))
     }
 
-    /// Maximum rate difference that is followed.
+    /// Maximum rate difference that the servo follows.
     pub fn reach() -> Ppm {
         Ppm::from_f64(Drift::MAX * 1e6)
     }
 
-    /// Whether the rates have differed by more than [`Servo::reach`] for seconds: the position lags
-    /// and jumps repeatedly.
+    /// Whether the rates have differed by more than [`Servo::reach`] for seconds. The position then
+    /// lags and jumps repeatedly.
     pub fn is_out_of_reach(&self) -> bool {
         self.drift.at_its_end > Drift::FOR_CERTAIN
     }
 
-    /// Whether to copy frames once the position is a whole frame.
+    /// Whether frames are copied, not resampled.
     pub const fn copies(&self) -> bool {
         matches!(self.mode, ServoMode::Copying)
     }
 
-    /// Returns to copying for another stream.
+    /// Prepares for another stream: copies from the next whole frame on.
     pub fn land(&mut self) {
         let mode = if self.copies() { ServoMode::Copying } else { ServoMode::Landing };
         *self = Self { mode, ..Self::new(self.rate) };
@@ -146,21 +148,22 @@ impl Servo {
         }
     }
 
-    /// Moves the expected due position by `span` after a change of the latency, which is no drift.
+    /// Shifts the expected due position by `span` after a change of the latency, which is not
+    /// drift.
     pub fn retarget(&mut self, span: Span) {
         if let Some(expected) = &mut self.drift.expected {
             *expected = self.rate.point_after(*expected, span);
         }
     }
 
-    /// Step for the next block.
+    /// Returns the step for the next block.
     pub fn step(&mut self, observed: &Observation) -> Step {
         self.step_until(observed, observed.frames)
     }
 
-    /// Step for the next block and those before the next observation, due after `next` card frames
-    /// in total. Call [`Servo::pass`] for each of those blocks. There are none during a fixed
-    /// movement ([`Servo::holds`]).
+    /// Returns the step for the next block and for those before the next observation, which is due
+    /// after `next` card frames in total. Call [`Servo::pass`] for each of those blocks. During a
+    /// fixed movement the step is valid for one block only ([`Servo::holds`]).
     pub(crate) fn step_until(&mut self, observed: &Observation, next: Frames) -> Step {
         let Observation { due, place, tolerance, strays, frames, skipped, one_clock, .. } =
             *observed;
@@ -170,7 +173,7 @@ impl Servo {
         let tolerance = tolerance.as_nanos() as f64 / 1e9;
         let seconds = next.count() as f64 * self.frame;
         if core::mem::replace(&mut self.one_clock, one_clock) != one_clock {
-            // The due position was determined differently until now.
+            // The due position was determined by another method until now.
             self.watch = StrayWatch::NEW;
         }
         if one_clock {
@@ -201,8 +204,7 @@ impl Servo {
         }
     }
 
-    /// Whether the step is valid for several blocks: not during a fixed movement, which ends with a
-    /// block.
+    /// Whether the step is valid for several blocks. A fixed movement ends with a block.
     pub fn holds(&self) -> bool {
         matches!(self.mode, ServoMode::Copying | ServoMode::Following)
     }
@@ -212,8 +214,8 @@ impl Servo {
         self.drift.pass(frames);
     }
 
-    /// Starts a due correction by whole frames: by resampling if the latency allows look-ahead,
-    /// else at once, because every packet would be late meanwhile.
+    /// Starts a correction by whole frames if one is due. It resamples if the latency allows
+    /// look-ahead. Otherwise it jumps, because every packet would be late until resampling ends.
     fn correct(&mut self, precision: f64, seconds: f64, looks_ahead: bool) {
         let lacks = if looks_ahead { 0.0 } else { seconds };
         let rounding = 2.0 * self.frame;
@@ -227,13 +229,12 @@ impl Servo {
         self.mode = ServoMode::Correcting(frames as i64 * FineFrames::ONE);
     }
 
-    /// Whether the position needs an immediate correction: it was found before the clocks were
-    /// known well.
+    /// Whether the position needs a jump because it was found before the clocks were known well.
     pub const fn is_misplaced(&self) -> bool {
         self.misplaced
     }
 
-    /// Moves by the rest, at most at the rate of the pull.
+    /// Moves by the remaining distance, at most at the rate of the pull.
     fn correcting(&mut self, left: i64, fraction: u32, frames: Frames) -> Step {
         let block = frames.count().max(1);
         let most = (Self::PULL * FineFrames::ONE as f64) as i64;
@@ -246,7 +247,7 @@ impl Servo {
         Step::from_bits((FineFrames::ONE + each) as u64)
     }
 
-    /// Step for cards of one clock, which only follow a change of the latency.
+    /// Returns the step for cards that share a clock. They follow only changes of the latency.
     fn step_by_one_clock(&mut self, error: f64, seconds: f64, observed: &Observation) -> Step {
         match self.mode {
             ServoMode::Copying => {
@@ -263,8 +264,8 @@ impl Servo {
         }
     }
 
-    /// Whether cards of one clock have had an error for a while: one was interrupted and skipped a
-    /// different number of frames than it reported.
+    /// Whether the error has lasted for a while although the cards share a clock. This happens if a
+    /// card was interrupted and skipped a different number of frames than it reported.
     pub fn is_beside(&self) -> bool {
         let watched = self.one_clock && self.copies() && self.watch.since >= StrayWatch::SMOOTH;
         watched && self.watch.error.abs() > Self::BESIDE * self.frame
@@ -277,8 +278,9 @@ impl Servo {
         *since > 2.0 * Self::CALM && mean.abs() < Self::STILL
     }
 
-    /// Moves to the nearest whole frame, at most at the rate of the pull. Rounds up, so the rest
-    /// lies after that frame: less than 2⁻³² of a frame per frame of the block, which is dropped.
+    /// Moves to the nearest whole frame, at most at the rate of the pull. Rounds up, so that the
+    /// position ends just after that frame. The rest is less than 2⁻³² of a frame per frame of the
+    /// block, and is dropped.
     fn landing(&mut self, fraction: u32, frames: Frames) -> Step {
         let (parts, frames) = (i64::from(fraction), frames.count().max(1));
         if parts < frames {
@@ -292,23 +294,23 @@ impl Servo {
     }
 }
 
-/// Stray of the playout position from the due position while copying. Path asymmetry causes a
-/// constant error; only drifting cards let it grow.
+/// Deviation of the playout position from the due position while copying. Path asymmetry causes a
+/// constant error; the error grows only if the cards drift.
 #[derive(Debug, Clone)]
 struct StrayWatch {
-    /// Duration, in seconds.
+    /// Duration of the measurement, in seconds.
     since: f64,
-    /// Error without jitter, in seconds, and its reference.
+    /// Error without jitter, and its reference, both in seconds.
     error: f64,
     from: f64,
-    /// Error without the wander of cards' times.
+    /// Error without the wander of the cards' timestamps, in seconds.
     slow: f64,
     /// Precision of the due position when the playout position was found, in seconds.
     found: f64,
     /// Time for which the error has been stable, in seconds, and its range.
     stood: f64,
     between: (f64, f64),
-    /// Part of that time without look-ahead.
+    /// Part of that time without look-ahead, in seconds.
     missing: f64,
 }
 
@@ -323,28 +325,28 @@ impl StrayWatch {
         between: (0.0, 0.0),
         missing: 0.0,
     };
-    /// Time until the clocks are found, in seconds.
+    /// Time until the clocks are known, in seconds.
     const BEGINS: f64 = 20.0;
-    /// Time constant against jitter, in seconds.
+    /// Time constant that removes jitter, in seconds.
     const SMOOTH: f64 = 1.0;
-    /// Time constant against a sound server's times, which wander by tens of microseconds within
-    /// seconds.
+    /// Time constant that removes the wander of a sound server's timestamps, in seconds. They
+    /// wander by tens of microseconds within seconds.
     const SLOW: f64 = 4.0;
-    /// Minimum duration of a stable error of the position, in seconds.
+    /// Minimum time for which the error must be stable, in seconds.
     const STANDS: f64 = 5.0;
-    /// Minimum error of the position, in multiples of the clocks' precision.
+    /// Minimum error to correct, in multiples of the clocks' precision.
     const KNOWN: f64 = 3.0;
     /// Minimum error to correct, in seconds.
     const MIN: f64 = 40e-6;
 
-    /// Sets the precision at which the position was found, at the start.
+    /// At the start, stores the precision with which the position was found.
     fn begin(&mut self, precision: f64) {
         if self.since == 0.0 {
             self.found = precision;
         }
     }
 
-    /// Stray of `error` since the reference; 0 before it is known.
+    /// Returns how far the error moved from the reference; 0 before the reference is known.
     fn strayed(&mut self, error: f64, seconds: f64) -> f64 {
         let weight = |over: f64| if self.since == 0.0 { 1.0 } else { (seconds / over).min(1.0) };
         self.error += (error - self.error) * weight(Self::SMOOTH);
@@ -356,13 +358,13 @@ impl StrayWatch {
         (self.error - self.from).abs()
     }
 
-    /// Error of the position, with the due position known to `precision`. The error must be stable
-    /// (growth is drift) and exceed `rounding` and [`Self::KNOWN`] times the precision.
+    /// Returns the error of the position, if the due position is known to `precision`. The error
+    /// must be stable, since a growing error is drift. It must exceed `rounding` and
+    /// [`Self::KNOWN`] times the precision.
     ///
-    /// It is corrected once. The rest is too small for another correction unless the precision
-    /// improves by the same factor, which a correct position needs too. So no wandering estimate is
-    /// followed. The clocks get their usual time to settle until errors of the size of the rounding
-    /// are visible.
+    /// The error is corrected once. The next correction needs a precision that is better by the
+    /// same factor, so a wandering estimate is not followed. The clocks get [`Self::BEGINS`] to
+    /// settle, unless they are already precise enough to show errors of the size of the rounding.
     fn stands(&mut self, precision: f64, rounding: f64, seconds: f64, lacks: f64) -> Option<f64> {
         let least = rounding.max(Self::MIN);
         let max_off = Self::KNOWN * precision;
@@ -380,7 +382,8 @@ impl StrayWatch {
         (self.stood >= Self::STANDS).then_some((low + high) / 2.0)
     }
 
-    /// Adjusts the error after a movement by a position known to `precision`.
+    /// Adjusts the error after a movement of the position, with the due position known to
+    /// `precision`.
     fn shift(&mut self, by: f64, precision: f64) {
         self.error += by;
         self.from += by;
@@ -394,21 +397,21 @@ impl StrayWatch {
     }
 }
 
-/// Drift of the due position against the card: a second-order phase-locked loop on the due
+/// Drift of the due position relative to the card, from a second-order phase-locked loop on the due
 /// positions.
 #[derive(Debug, Clone)]
 struct Drift {
     /// Expected due position of the next block.
     expected: Option<MediaPoint>,
-    /// Frames of the stream per card frame, less one.
+    /// Stream frames per card frame, minus one.
     rate: f64,
     /// Card frames since the last observation.
     passed: Frames,
     /// Time for which the rate has been at its limit, in seconds.
     at_its_end: f64,
-    /// Present difference of the last due position from the expected one, in seconds.
+    /// Difference of the last due position from the expected one, in seconds.
     behind: f64,
-    /// Rate error that jumps have caused, and have yet to cause: the loop's response to them.
+    /// Rate error that jumps have caused and will still cause: the response of the loop to them.
     astray: [f64; 2],
 }
 
@@ -421,22 +424,22 @@ impl Drift {
         behind: 0.0,
         astray: [0.0; 2],
     };
-    /// Natural frequency in radians per second, critically damped. A drift change of 100 ppm lags
-    /// by at most 100 ppm ÷ (e · ω) = 46 µs and is followed within seconds. A mapping change of 10
-    /// µs changes the drift by 3 ppm.
+    /// Natural frequency in radians per second, critically damped. After a drift change of 100 ppm
+    /// the loop lags by at most 100 ppm ÷ (e · ω) = 46 µs, and settles within seconds. A mapping
+    /// change of 10 µs changes the drift by 3 ppm.
     const OMEGA: f64 = 0.8;
-    /// Maximum rate difference of two cards: 500 ppm plus the estimate's overshoot.
+    /// Maximum rate difference of two cards: 500 ppm plus the overshoot of the estimate.
     const MAX: f64 = 600e-6;
-    /// Time at the limit that rules out an overshoot, in seconds.
+    /// Time at the limit that excludes an overshoot, in seconds.
     const FOR_CERTAIN: f64 = 3.0;
-    /// Larger moves of the due position are new clock mappings, which say nothing about the drift.
-    /// In seconds: twice the initial lag of a 500 ppm card.
+    /// Moves of the due position above this are new clock mappings, not drift. In seconds: twice
+    /// the initial lag of a card that is off by 500 ppm.
     const JUMP: f64 = 500e-6;
-    /// Smaller moves within a block are timestamp jitter, not jumps.
+    /// Moves below this within a block are timestamp jitter, not jumps. In seconds.
     const JITTER: f64 = 50e-6;
-    /// Drift change that is followed without a pitch error of a cent...
+    /// Drift change that is followed with a pitch error below one cent...
     const SUDDEN: f64 = 300e-6;
-    /// ... from which it keeps this distance: 577.8 ppm, less 8 for noise.
+    /// ... because the pitch error stays below this: one cent is 577.8 ppm, minus 8 ppm for noise.
     const MAX_OFF: f64 = 570e-6;
 
     fn observe(&mut self, due: MediaPoint, skipped: Frames, frame: f64) {
@@ -470,9 +473,9 @@ impl Drift {
         self.at_its_end = if self.is_at_its_end() { self.at_its_end + seconds } else { 0.0 };
     }
 
-    /// Limits a pull so that the pitch error stays below a cent. The error is the pull, the
-    /// unlearnt drift change, and the effect of jumps, which would not exist without them. At least
-    /// a quarter of `most` remains.
+    /// Limits a pull so that the pitch error stays below one cent. The pitch error is the sum of
+    /// the pull, the drift change that is not learnt yet, and the effect of jumps. At least a
+    /// quarter of `most` remains.
     fn leave_room(&self, pull: f64, most: f64) -> f64 {
         let (room, least) = (Self::MAX_OFF - Self::SUDDEN, most / 4.0);
         let above = (room - self.astray[0]).clamp(least, most);

@@ -1,4 +1,4 @@
-//! Stream format and limits, and a packet on its way from the packetizer to a link.
+//! Format and limits of a stream, and a packet on its way from the packetizer to a link.
 
 use tautline_dsp::format::SampleFormat;
 
@@ -17,7 +17,7 @@ pub struct StreamFormat {
     pub channels: Channels,
     /// Sample format on the wire.
     pub sample: SampleFormat,
-    /// Codec, if any; it uses integers of the format `sample`.
+    /// Codec, if any. It codes integers of the format `sample`.
     pub coder: Option<Codec>,
     /// Frames per packet.
     pub packet: Frames,
@@ -28,11 +28,11 @@ pub struct StreamFormat {
 /// Minimum and maximum packet time.
 pub const PTIME_RANGE: (Span, Span) = (Span::from_micros(125), Span::from_millis(20));
 
-/// Maximum UDP payload, fragmented or not: 65535 bytes of IPv4 packet (RFC 791 §3.1) less its
-/// header and UDP's.
+/// Maximum UDP payload, fragmented or not: an IPv4 packet of 65535 bytes (RFC 791 §3.1) minus its
+/// header and the UDP header.
 pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 
-/// Common packet lengths: those of AES67 and of codecs.
+/// Common packet times: those of AES67 and of codecs.
 pub const DEFAULT_PTIMES: [Span; 6] = [
     Span::from_micros(250),
     Span::from_millis(1),
@@ -42,11 +42,11 @@ pub const DEFAULT_PTIMES: [Span; 6] = [
     Span::from_millis(20),
 ];
 
-/// Maximum link offset, ten times the limit of live use. The playout buffer holds twice as much, so
-/// this bounds memory against false descriptions.
+/// Maximum link offset: ten times the limit of live use. The playout buffer holds twice as much, so
+/// the limit bounds the memory that a false description can claim.
 pub const LONGEST_LINK_OFFSET: Span = Span::from_secs(5);
 
-/// Packet time outside [`PTIME_RANGE`].
+/// Error: the packet time is outside [`PTIME_RANGE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a packet time of {asked} cannot be carried; use 125us to 20ms")]
 pub struct PtimeError {
@@ -54,7 +54,7 @@ pub struct PtimeError {
     pub asked: Span,
 }
 
-/// Whole frames in `ptime`, rounded down.
+/// Returns the number of whole frames in `ptime`, rounded down.
 pub fn packet_frames(rate: Rate, ptime: Span) -> Result<Frames, PtimeError> {
     if ptime < PTIME_RANGE.0 || ptime > PTIME_RANGE.1 {
         return Err(PtimeError { asked: ptime });
@@ -63,7 +63,7 @@ pub fn packet_frames(rate: Rate, ptime: Span) -> Result<Frames, PtimeError> {
 }
 
 impl Coding {
-    /// Minimum supported packet time from `least` to `most`; `None` if there is none.
+    /// Returns the minimum supported packet time from `least` to `most`. `None` if there is none.
     pub fn shortest(
         self,
         (rate, channels): (Rate, Channels),
@@ -116,20 +116,21 @@ impl StreamFormat {
         self.sample.bytes() * self.channels.count()
     }
 
-    /// Bytes of audio per packet; for lossless compression the maximum.
+    /// Bytes of audio per packet. The maximum if the compression is lossless.
     pub fn payload_bytes(&self) -> usize {
         let raw = self.packet.as_len() * self.frame_bytes();
         self.coder.map_or(raw, |coder| coder.payload_bytes((self.channels, self.packet), raw))
     }
 
-    /// Whether all packets have equal length, as summing requires.
+    /// Whether all packets have the same length, which summing requires.
     pub(crate) fn is_constant(&self) -> bool {
         self.coder.is_none_or(Codec::is_constant)
     }
 
-    /// Maximum age of a packet's first frame when complete, if the device delivers `period` frames
-    /// at a time: `packet + period − gcd(packet, period)` frames. This is one period if packets
-    /// divide it, and one packet if periods divide that. A codec's delay is added.
+    /// Maximum age of a packet's first frame when the packet is complete, if the device delivers
+    /// `period` frames at a time: `packet + period − gcd(packet, period)` frames. This is one
+    /// period if whole packets fit into it, and one packet if whole periods fit into that. The
+    /// delay of a codec is added.
     pub fn packing_age(&self, period: Frames) -> Span {
         let (packet, period) = (self.packet.count(), period.count());
         let delay = self.coder.map_or(Frames::ZERO, Codec::delay);
@@ -141,17 +142,17 @@ pub(crate) fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// A packet on its way from the packetizer to a link, which completes it.
+/// Packet on its way from the packetizer to a link, which completes it.
 #[derive(Debug)]
 pub struct Outgoing<'a> {
     /// The whole datagram.
     pub datagram: &'a mut [u8],
-    /// Its times so far. A pacing link waits for `due`, and any link sets `handed`.
+    /// Times so far. A link with pacing waits for `due`, and every link sets `handed`.
     pub instants: Departure,
-    /// Position of [`handed_bytes`](crate::packet::handed_bytes), written by the link at the last
+    /// Position of [`handed_bytes`](crate::packet::handed_bytes), which the link writes at the last
     /// moment.
     pub handed_at: Option<usize>,
-    /// Number of packets back to a packet that is sent again with this one, byte for byte. The link
-    /// must keep packets for that ([`Repeats`](crate::redundancy::Repeats)).
+    /// Distance in packets to an earlier packet that is sent again with this one, byte for byte.
+    /// The link must keep packets for that ([`Repeats`](crate::redundancy::Repeats)).
     pub again: Option<usize>,
 }

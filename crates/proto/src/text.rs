@@ -40,10 +40,10 @@ pub enum SpanError {
     #[error("`{0}` has no unit; write {0}ms, or ns, us, s, min or h")]
     Unit(String),
     /// Not a number with a unit.
-    #[error("`{0}` is not a duration; write a figure and its unit, as 125us, 1.5ms or 10s")]
+    #[error("`{0}` is not a duration; write a number with its unit, such as 125us, 1.5ms or 10s")]
     Figure(String),
     /// Longer than [`Span`] holds, or finer than a nanosecond.
-    #[error("`{0}` is longer than 292 years or finer than a nanosecond; write a duration between")]
+    #[error("`{0}` is out of range; write a duration from 1ns to 292 years")]
     Range(String),
 }
 

@@ -274,7 +274,7 @@ impl fmt::Display for Span {
 
 /// A position in a stream: frames at the nominal rate since its first frame.
 ///
-/// On the wire this is the RTP timestamp less the stream's random start, unwrapped
+/// On the wire this is the RTP timestamp minus the stream's random start, unwrapped
 /// ([`crate::wrap`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MediaTime(i64);

@@ -1,19 +1,19 @@
-//! Latency needed by packets of a sender without announcement: their length is known from the first
-//! one, their jitter from late ones.
+//! Latency that packets need if their sender announces none. The first packet shows their length;
+//! late packets show the jitter.
 
 #[cfg(test)]
 mod tests;
 
 use crate::time::{LocalTime, Span};
 
-/// Sufficient latency for the packets seen, with its reasons.
+/// Latency that is sufficient for the packets seen, with its reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
-    /// Capture to presentation.
+    /// Delay from capture to presentation.
     pub latency: Span,
-    /// Duration of the longest packet: the age of its first frame at departure.
+    /// Duration of the longest packet, which is the age of its first frame at departure.
     pub packet: Span,
-    /// Delay of the slowest packets worth waiting for, compared with the fastest.
+    /// Delay of the slowest packets that are not given up, relative to the fastest.
     pub apart: Span,
 }
 
@@ -21,7 +21,7 @@ pub struct Need {
 #[derive(Debug, Clone, Copy)]
 struct LateRun {
     began: LocalTime,
-    /// Maximum of their transits.
+    /// Maximum transit time of these packets.
     transit: Span,
 }
 
@@ -36,14 +36,15 @@ pub struct Unannounced {
 }
 
 impl Unannounced {
-    /// Time for the network: ten times that of a wired one, and the possible playout error when
-    /// arrivals place packets ([`crate::placement::Due::tolerance`]).
+    /// Time for the network: ten times that of a wired network. Also the possible playout error if
+    /// arrivals determine positions ([`crate::placement::Due::tolerance`]).
     const WAY: Span = Span::from_millis(1);
-    /// Number of late runs that shows repetition; a host freeze or a full queue happens once.
+    /// Number of late runs that shows a repetition. A host freeze or a full queue happens once.
     const OFTEN: usize = 3;
-    /// Late packets within this time are one run: packets delayed together arrive together.
+    /// Maximum time between late packets of one run. Packets that are delayed together arrive
+    /// together.
     const TOGETHER: Span = Span::from_millis(25);
-    /// Lifetime of a late run.
+    /// Late runs expire after this time.
     const MEMORY: Span = Span::from_secs(2);
 
     /// Creates a measurement without packets. `takes` is the maximum time from a packet's arrival
@@ -62,13 +63,13 @@ impl Unannounced {
         *self = Self::new(self.takes);
     }
 
-    /// Discards all late runs: the network did not cause them.
+    /// Discards all late runs, because the network did not cause them.
     pub(crate) const fn forget_late(&mut self) {
         self.occasions = [None; Self::OFTEN];
     }
 
     /// Adds the length of a packet before it is placed `kept` after its capture. Returns the need
-    /// if it is more.
+    /// if it rises above `kept`.
     pub(crate) fn observe_length(&mut self, length: Span, kept: Span) -> Option<Need> {
         if length <= self.packet {
             return None;
@@ -78,15 +79,15 @@ impl Unannounced {
         (kept < least).then(|| self.need(least + Self::WAY, Span::ZERO))
     }
 
-    /// Adds a packet late at a latency of `kept`, with its transit
-    /// ([`crate::ledger::PacketTrace::transit`]). Returns the need once lateness repeats.
+    /// Adds a packet that was late at a latency of `kept`, with its transit time
+    /// ([`crate::ledger::PacketTrace::transit`]). Returns the need after repeated lateness.
     pub(crate) fn observe_late(
         &mut self,
         arrival: LocalTime,
         transit: Span,
         kept: Span,
     ) -> Option<Need> {
-        // A packet that arrived in time was late because of a stalled device.
+        // The packet arrived in time but was late because the device stalled.
         if transit + self.takes + Self::WAY <= kept {
             return None;
         }
@@ -98,7 +99,7 @@ impl Unannounced {
         let slowest = self.occasions.iter().flatten().map(|occasion| occasion.transit).max()?;
         self.occasions = [None; Self::OFTEN];
         let apart = (slowest - self.packet).max(Span::ZERO);
-        // Margin for packets that are even slower.
+        // Add a margin for packets that are even slower.
         let spare = Self::WAY.max(apart.divided(4));
         Some(self.need((slowest + self.takes).max(kept) + spare, apart))
     }

@@ -39,8 +39,8 @@ impl FollowedClockReport {
         Self {
             address: address.to_owned(),
             stream: standing.stream.map(id_of),
-            rate_ppm: standing.told.map(|told| told.rate.as_f64()),
-            uncertainty_ppm: standing.told.map(|told| told.uncertainty().as_f64()),
+            rate_ppm: standing.reported.map(|reported| reported.rate.as_f64()),
+            uncertainty_ppm: standing.reported.map(|reported| reported.uncertainty().as_f64()),
             holdover_since_ns: match standing.state {
                 CrfState::Held { since, .. } => Some(since.as_nanos()),
                 CrfState::Unheard | CrfState::Heard => None,
@@ -73,13 +73,16 @@ mod tests {
             CrfCounters { received: 500, media_clock_restarts: 2, ..CrfCounters::default() };
         let invalid = [3; CrfInvalid::COUNT];
         let state = CrfState::Heard;
-        let standing = CrfStanding { stream: None, told: None, state, counters, invalid };
-        let told = FollowedClockReport::of("avtp://eth0", &standing, 7);
-        let told = serde_json::to_value(told).unwrap();
+        let standing = CrfStanding { stream: None, reported: None, state, counters, invalid };
+        let reported = FollowedClockReport::of("avtp://eth0", &standing, 7);
+        let reported = serde_json::to_value(reported).unwrap();
         for (name, count) in counters.each().map(|counted| (counted.name, counted.count)) {
-            assert_eq!(told[name], count, "{name} in {told}");
+            assert_eq!(reported[name], count, "{name} in {reported}");
         }
-        assert_eq!((&told["packets_received"], &told["socket_drops"]), (&500.into(), &7.into()));
-        assert_eq!(told["invalid"].as_array().unwrap().len(), CrfInvalid::COUNT);
+        assert_eq!(
+            (&reported["packets_received"], &reported["socket_drops"]),
+            (&500.into(), &7.into())
+        );
+        assert_eq!(reported["invalid"].as_array().unwrap().len(), CrfInvalid::COUNT);
     }
 }

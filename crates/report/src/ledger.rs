@@ -78,7 +78,7 @@ pub struct ReceivedPacket {
 
 impl ReceivedPacket {
     /// Whether it arrived in time and was taken for playout.
-    pub fn is_heard(&self) -> bool {
+    pub fn is_received(&self) -> bool {
         !self.late && self.receiver[1].is_some()
     }
 }
@@ -228,11 +228,11 @@ pub fn longest<'a>(stages: impl Iterator<Item = (&'a str, i64)>) -> Option<Strin
     all.sort_by_key(|(_, nanos)| core::cmp::Reverse(nanos.unsigned_abs()));
     let longest = all.first()?.1.unsigned_abs();
     let counting = all.iter().filter(|(_, nanos)| nanos.unsigned_abs() * COUNTS >= longest);
-    let told: Vec<String> = counting
+    let reported: Vec<String> = counting
         .take(NAMED)
         .map(|(name, nanos)| format!("{name} {}", Span::from_nanos(*nanos)))
         .collect();
-    Some(told.join(", "))
+    Some(reported.join(", "))
 }
 
 /// Length of stage `at`, if its start and end are known.
@@ -256,7 +256,7 @@ pub trait LedgerEntry {
 }
 
 /// A packet that was played or arrived too late.
-pub struct HeardEntry {
+pub struct ReceivedEntry {
     /// Index of its stream.
     pub stream: usize,
     /// Timestamps of the packet.
@@ -265,7 +265,7 @@ pub struct HeardEntry {
     pub measured: Option<Span>,
 }
 
-impl LedgerEntry for HeardEntry {
+impl LedgerEntry for ReceivedEntry {
     const HEAD: &'static str = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns,\
          stream,late,resample_ns,launched";
 

@@ -268,8 +268,8 @@ impl FollowedClockSnapshot {
             address: address.to_owned(),
             stream: standing.stream.map(id_of),
             state,
-            rate_ppm: standing.told.map(|told| told.rate.as_f64()),
-            uncertainty_ppm: standing.told.map(|told| told.uncertainty().as_f64()),
+            rate_ppm: standing.reported.map(|reported| reported.rate.as_f64()),
+            uncertainty_ppm: standing.reported.map(|reported| reported.uncertainty().as_f64()),
             holdover_ns: held_ns,
         }
     }
@@ -363,9 +363,9 @@ mod tests {
         };
         let packets =
             [packet(&[("wire", 5), ("device", 1)]), packet(&[("wire", 9)]), packet(&[("wire", 6)])];
-        let told = medians(packets.into_iter());
-        let told: Vec<_> = told.iter().map(|stage| (&*stage.name, stage.ns)).collect();
-        assert_eq!(told, [("wire", 6), ("device", 1)]);
+        let reported = medians(packets.into_iter());
+        let reported: Vec<_> = reported.iter().map(|stage| (&*stage.name, stage.ns)).collect();
+        assert_eq!(reported, [("wire", 6), ("device", 1)]);
         assert_eq!(medians(std::iter::empty()), []);
     }
 

@@ -12,7 +12,7 @@ use tautline_proto::counters::Counted;
 
 use crate::distribution::Summary;
 use crate::{RemoteReceiver, Report, StreamReport};
-use arrivals::GapMends;
+use arrivals::GapHints;
 use known::Known;
 
 /// Renders the report of a stream.
@@ -69,12 +69,12 @@ fn write_report(out: &mut String, report: &Report, in_call: bool) -> fmt::Result
             redundancy::redundancy(out, carried, stream.ptime_ns)?;
         }
         let repairs = redundancy::Repairs::of(stream, in_call);
-        let mends = GapMends::of(stream, &repairs);
-        repairs.tell(out, mends.advice.is_some())?;
+        let hints = GapHints::of(stream, &repairs);
+        repairs.tell(out, hints.advice.is_some())?;
         if let Some(gaps) = &stream.gaps {
-            arrivals::gaps(out, gaps, &mends, &report.host.scheduler)?;
+            arrivals::gaps(out, gaps, &hints, &report.host.scheduler)?;
         }
-        arrivals::curve(out, &stream.latency, mends.advice.as_ref())?;
+        arrivals::curve(out, &stream.latency, hints.advice.as_ref())?;
         receivers(out, &stream.receivers)?;
         worst(out, stream)?;
     }
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn lost_receiver_is_reported_with_its_silence() {
-        let told = |state: &'static str, times_lost| {
+        let reported = |state: &'static str, times_lost| {
             let mut out = String::new();
             let receiver = RemoteReceiver {
                 ssrc: 0x1a2b,
@@ -321,12 +321,12 @@ mod tests {
             receivers(&mut out, &[receiver]).unwrap();
             out
         };
-        snapshot!(told("lost", 2));
-        assert!(!told("connected", 0).contains("report"));
-        assert!(told("left", 1).ends_with("stopped reporting once and came back\n"));
+        snapshot!(reported("lost", 2));
+        assert!(!reported("connected", 0).contains("report"));
+        assert!(reported("left", 1).ends_with("stopped reporting once and came back\n"));
     }
 
-    fn told(counted: &Counters) -> String {
+    fn reported(counted: &Counters) -> String {
         let mut out = String::new();
         others(&mut out, counted.each()).unwrap();
         out
@@ -340,25 +340,29 @@ mod tests {
             clock_steps: 1,
             ..Counters::default()
         };
-        snapshot!(told(&counted));
+        snapshot!(reported(&counted));
     }
 
     #[test]
     fn a_media_clock_that_restarted_is_not_called_a_restart_of_the_talker() {
-        let counted =
-            |restarts| told(&Counters { media_clock_restarts: restarts, ..Counters::default() });
+        let counted = |restarts| {
+            reported(&Counters { media_clock_restarts: restarts, ..Counters::default() })
+        };
         snapshot!(counted(1));
         snapshot!(counted(2));
     }
 
     #[test]
     fn what_is_exact_is_not_told_to_be_unsure_by_nothing() {
-        let told = |uncertainty| {
+        let reported = |uncertainty| {
             let mut out = String::new();
             unsure(&mut out, uncertainty).unwrap();
             out
         };
-        assert_eq!([told(None), told(Some(0)), told(Some(12_000))], ["", "", " ± 12.00us"]);
+        assert_eq!(
+            [reported(None), reported(Some(0)), reported(Some(12_000))],
+            ["", "", " ± 12.00us"]
+        );
     }
 
     #[test]
@@ -369,6 +373,6 @@ mod tests {
             skipped_frames: 432,
             ..Counters::default()
         };
-        snapshot!(told(&counted));
+        snapshot!(reported(&counted));
     }
 }

@@ -112,12 +112,12 @@ impl CallConnections {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let id = ConnectionId(self.numbers.fetch_add(1, Ordering::Relaxed));
-        let (teller, told) = mpsc::channel(WAITING);
+        let (teller, reported) = mpsc::channel(WAITING);
         let ConnectedCaller { from, local, peer, name, secret } = caller;
         let teller = ConnectionEventSender(teller);
         let came = CalledConnection { id, from, local, peer, name, secret, teller };
         if self.tell(ConnectionEvent::Came(Box::new(came))) {
-            let why = self.carry(stream, id, told).await;
+            let why = self.carry(stream, id, reported).await;
             self.tell_gone(id, why).await;
         }
     }
@@ -126,7 +126,7 @@ impl CallConnections {
         &self,
         stream: S,
         id: ConnectionId,
-        mut told: mpsc::Receiver<CallMessage>,
+        mut reported: mpsc::Receiver<CallMessage>,
     ) -> Option<String>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -161,7 +161,7 @@ impl CallConnections {
             }
         };
         let say = async {
-            while let Some(message) = told.recv().await {
+            while let Some(message) = reported.recv().await {
                 let line = written(&message);
                 match timeout(STUCK, outgoing.write_all(&line)).await {
                     Ok(Ok(())) => {}

@@ -20,12 +20,12 @@ pub enum ListenError {
          hint: run `taut pair` here and `taut pair HOST` on the other host, or listen on 127.0.0.1",
         list.display()
     )]
-    NobodyTrusted { address: SocketAddr, list: PathBuf },
+    NoTrustedPeers { address: SocketAddr, list: PathBuf },
     #[error(
         "{0} can be reached from other hosts, and this one has no key to show; run taut id first"
     )]
     NoIdentity(SocketAddr),
-    #[error("listening on TCP {address}: {error}; {}", mend(error))]
+    #[error("listening on TCP {address}: {error}; {}", hint(error))]
     Bind { address: SocketAddr, error: std::io::Error },
     #[error(
         "starting the thread that answers: {0}; look at the limits of this user (ulimit -u, ulimit -n)"
@@ -35,7 +35,7 @@ pub enum ListenError {
     Trust(#[from] TrustError),
 }
 
-fn mend(error: &std::io::Error) -> &'static str {
+fn hint(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::AddrNotAvailable => {
             "it is no address of this machine: give --listen one of those that ip address shows, or 0.0.0.0 for all"
@@ -59,7 +59,7 @@ impl Listening {
         let hosts = trust.trusted().hosts()?;
         if beyond && hosts.is_empty() {
             let list = trust.trusted().path().to_owned();
-            return Err(ListenError::NobodyTrusted { address, list });
+            return Err(ListenError::NoTrustedPeers { address, list });
         }
         Ok(())
     }

@@ -269,7 +269,7 @@ async fn open(
                 owners.insert(stream.id, owner, &open);
                 drop(owners);
                 tell(&ServingNews::Opened { by, stream: Box::new(stream.state.clone()) });
-                Ok(UntoldStream { stream: Some(stream), workshop })
+                Ok(UnreportedStream { stream: Some(stream), workshop })
             }
             Err(refused) => {
                 tell(&ServingNews::Refused { by, plugin, why: refused.to_string() });
@@ -279,29 +279,29 @@ async fn open(
     });
     let opened = opened.await;
     caller.guest.finish();
-    let mut stream = opened??.told()?;
-    let told = (!cleartext).then(|| STANDARD.encode(chance));
+    let mut stream = opened??.reported()?;
+    let reported = (!cleartext).then(|| STANDARD.encode(chance));
     match caller.proven {
-        Some(_) => stream.salt = told,
-        None => stream.key = told.map(SecretText),
+        Some(_) => stream.salt = reported,
+        None => stream.key = reported.map(SecretText),
     }
     Ok((StatusCode::CREATED, Json(stream)))
 }
 
 /// A stream that is not yet reported to its opener. If the opener times out meanwhile, it never
 /// learns the number and could not close the stream, so dropping this closes it.
-struct UntoldStream {
+struct UnreportedStream {
     workshop: Arc<dyn Workshop>,
     stream: Option<WorkStream>,
 }
 
-impl UntoldStream {
-    fn told(mut self) -> Result<WorkStream, HttpRefusal> {
+impl UnreportedStream {
+    fn reported(mut self) -> Result<WorkStream, HttpRefusal> {
         self.stream.take().ok_or_else(failed)
     }
 }
 
-impl Drop for UntoldStream {
+impl Drop for UnreportedStream {
     fn drop(&mut self) {
         let Some(WorkStream { id, .. }) = self.stream.take() else { return };
         let workshop = Arc::clone(&self.workshop);

@@ -219,10 +219,11 @@ fn main() {
     println!("|---|---|---|---|---|---|");
     for (network, path, seconds) in networks {
         for mut way in ways() {
-            let told = run(way.as_mut(), path.clone(), seconds);
-            let down = told.rsplit('|').next().unwrap_or("").to_owned();
-            let told = if network == "spikes" { told } else { told.replace(&down, " ") };
-            println!("| {network} | {} | {told} |", way.name());
+            let reported = run(way.as_mut(), path.clone(), seconds);
+            let down = reported.rsplit('|').next().unwrap_or("").to_owned();
+            let reported =
+                if network == "spikes" { reported } else { reported.replace(&down, " ") };
+            println!("| {network} | {} | {reported} |", way.name());
         }
     }
     places();

@@ -103,14 +103,14 @@ impl Ordinary {
     /// Hears what `host` said, and makes of it what the next report tells.
     pub(crate) fn hear(
         &mut self,
-        told: (Host, Vec<Event>),
+        reported: (Host, Vec<Event>),
         receiver: &mut JitterBuffer,
         session: &mut Session,
         now: LocalTime,
     ) {
         decide(&mut self.policy, receiver, Some(session), now, |policy, context| {
-            for event in told.1 {
-                policy.hear(told.0, event, context);
+            for event in reported.1 {
+                policy.hear(reported.0, event, context);
             }
         });
         if let Some(receiving) = self.policy.receiving(None) {

@@ -76,7 +76,7 @@ struct Sound {
     transport: Transport,
     sent: u64,
     heard: u64,
-    heard_at: TrueTime,
+    received_at: TrueTime,
 }
 
 /// See the module.
@@ -458,14 +458,14 @@ impl Call {
         let sound = self.sounds[to as usize].as_mut();
         if let Some(sound) = sound.filter(|sound| sound.transport == transport) {
             let silence = &mut self.silences[to as usize];
-            *silence = (*silence).max(now.since(sound.heard_at));
-            (sound.heard, sound.heard_at) = (sound.heard + 1, now);
+            *silence = (*silence).max(now.since(sound.received_at));
+            (sound.heard, sound.received_at) = (sound.heard + 1, now);
         }
     }
 }
 
 impl Sound {
     const fn new(terms: StreamTerms, transport: Transport, now: TrueTime) -> Self {
-        Self { terms, transport, sent: 0, heard: 0, heard_at: now }
+        Self { terms, transport, sent: 0, heard: 0, received_at: now }
     }
 }

@@ -89,8 +89,8 @@ const DELAYS: u8 = 5;
 fn later(field: &mut [u8], by: Span) {
     let fraction = 4 * field.len() as u32;
     let units = (i128::from(by.as_nanos()) << fraction) / 1_000_000_000;
-    let told = field.iter().fold(0, |all, byte| all << 8 | i128::from(*byte)) + units;
-    let bytes = told.to_be_bytes();
+    let reported = field.iter().fold(0, |all, byte| all << 8 | i128::from(*byte)) + units;
+    let bytes = reported.to_be_bytes();
     field.copy_from_slice(&bytes[bytes.len() - field.len()..]);
 }
 

@@ -109,7 +109,7 @@ impl Heard {
 
     /// Whether something was heard as it was captured in the last tenth of a second of a run that
     /// took so long.
-    pub fn heard_until(&self, whole: Span) -> bool {
+    pub fn received_until(&self, whole: Span) -> bool {
         let least = TrueTime::ZERO.after(whole - Span::from_millis(100));
         self.last_right.is_some_and(|last| last >= least)
     }

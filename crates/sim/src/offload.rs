@@ -12,7 +12,7 @@ use core::fmt;
 
 use tautline_proto::offload::inbound::PluginState;
 use tautline_proto::offload::master::MasterCounters;
-use tautline_proto::offload::returns::{Damage, StandIn};
+use tautline_proto::offload::returns::{Damage, Replacement};
 use tautline_proto::offload::worker::WorkerCounters;
 use tautline_proto::time::Span;
 
@@ -57,7 +57,7 @@ pub struct OffloadScenario {
     pub runs: Vec<u32>,
     /// By how many frames what is played lags behind what is handed out.
     pub delay: u32,
-    pub stand_in: StandIn,
+    pub replacement: Replacement,
     pub history: usize,
     /// Earlier blocks that leave once more with each, both ways.
     pub copies: u8,
@@ -72,7 +72,7 @@ impl OffloadScenario {
             rate: 48_000,
             runs: vec![64],
             delay: 192,
-            stand_in: StandIn::Dry,
+            replacement: Replacement::Dry,
             history: 512,
             copies: 0,
             workers: vec![WorkerModel::at(preset)],

@@ -73,14 +73,14 @@ impl Trace {
     }
 
     pub fn new(packets: Vec<RecordedPacket>) -> Result<Self, TraceError> {
-        let told = packets.iter().filter(|packet| packet.delay.is_some()).count();
+        let reported = packets.iter().filter(|packet| packet.delay.is_some()).count();
         let (Some(first), Some(last)) = (packets.first(), packets.last()) else {
             return Err(TraceError::Short { packets: 0 });
         };
         let intervals = packets.len() as i64 - 1;
         let whole = last.sent - first.sent;
-        if told < 2 || whole <= Span::ZERO {
-            return Err(TraceError::Short { packets: told });
+        if reported < 2 || whole <= Span::ZERO {
+            return Err(TraceError::Short { packets: reported });
         }
         let begin = first.sent;
         let packets: Arc<[RecordedPacket]> = packets

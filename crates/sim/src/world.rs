@@ -435,8 +435,8 @@ impl World {
         let SimReceiver { ordinary, receiver, host: SimHost { session, .. }, .. } = listener;
         let mut events = Vec::new();
         // What the paths carry, the other end wrote.
-        let _whole =
-            session.handle(bytes, ReportArrival::exact(host, local), |told| events.push(told));
+        let _whole = session
+            .handle(bytes, ReportArrival::exact(host, local), |reported| events.push(reported));
         ordinary.hear((host, events), receiver, session, local);
         self.next_answer(number);
     }
@@ -445,8 +445,8 @@ impl World {
         let local = self.host.local(self.now);
         let Self { policy, host, .. } = self;
         let from = Endpoint::UNKNOWN.host();
-        let _whole = host.session.handle(bytes, ReportArrival::exact(from, local), |told| {
-            policy.hear(from, &told, local);
+        let _whole = host.session.handle(bytes, ReportArrival::exact(from, local), |reported| {
+            policy.hear(from, &reported, local);
         });
         self.decide();
         self.speak_again();

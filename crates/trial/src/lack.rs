@@ -14,7 +14,7 @@ pub enum Lack {
 
 impl Lack {
     /// Classifies a program's error message: missing program, or missing privilege.
-    pub fn told_by(why: &str) -> Self {
+    pub fn reported_by(why: &str) -> Self {
         // Messages of the system and of a shell.
         let absent = ["No such file", "not found"].iter().any(|words| why.contains(words));
         if absent { Self::Package } else { Self::Privilege }
@@ -94,7 +94,7 @@ mod tests {
             ("sh: 1: iptables: not found", Lack::Package),
             ("RTNETLINK answers: Operation not permitted", Lack::Privilege),
         ] {
-            assert_eq!(Lack::told_by(why), lack, "{why}");
+            assert_eq!(Lack::reported_by(why), lack, "{why}");
         }
     }
 }

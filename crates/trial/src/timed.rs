@@ -104,7 +104,7 @@ fn judged(test: &dyn Fn(), turns: impl Iterator<Item = TestTurn>) {
             // Without priority, the programs under test may have delayed the watch.
             let lack = if seen.may { Lack::Host } else { Lack::Privilege };
             let words = words(&*failure);
-            let why = format!("{RUNS} runs proved nothing: {why}; the last failed by: {words}");
+            let why = format!("{RUNS} runs were inconclusive: {why}; last failure: {words}");
             skipped(lack, &why);
         }
     }
@@ -113,7 +113,7 @@ fn judged(test: &dyn Fn(), turns: impl Iterator<Item = TestTurn>) {
 /// A failed assertion's message in one line, which shows whether timing was involved.
 fn words(failure: &(dyn Any + Send)) -> String {
     let said = failure.downcast_ref::<String>().map(String::as_str);
-    let said = said.or_else(|| failure.downcast_ref().copied()).unwrap_or("no words");
+    let said = said.or_else(|| failure.downcast_ref().copied()).unwrap_or("no message");
     let line = said.split_whitespace().collect::<Vec<_>>().join(" ");
     let end = line.char_indices().nth(160).map_or(line.len(), |(end, _)| end);
     line[..end].to_owned()

@@ -85,8 +85,8 @@ impl fmt::Display for Seen {
         let (lasted, others) = (self.run.lasts(), 100.0 * self.others);
         write!(
             f,
-            "in {lasted} all cores stood still {stalls} times, at most {longest}, one was away {away} \
-             times, and others used {others:.0} % of them"
+            "in {lasted} all cores stalled {stalls} times, at most {longest}, one was away {away} \
+             times, and other programs used {others:.0} % of them"
         )
     }
 }

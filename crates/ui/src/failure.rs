@@ -10,6 +10,36 @@ use tautline_engine::plan::pacing::PacingRefused;
 use tautline_io::link::OpenError;
 use tautline_proto::device::DeviceError;
 
+/// Start of a line that contains the fix of the message before it.
+const HINT: &str = "hint: ";
+
+/// Ensures that each further line of a message starts with `hint: `.
+pub(crate) fn with_hints(message: &str) -> String {
+    let mut lines = message.split('\n');
+    let mut text = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        text.push('\n');
+        if !line.starts_with(HINT) {
+            text.push_str(HINT);
+        }
+        text.push_str(line);
+    }
+    text
+}
+
+/// The message on one line, for a log or an answer: its hints follow a semicolon.
+pub fn on_one_line(message: &str) -> String {
+    message.replace("\nhint: ", "; ").replace('\n', "; ")
+}
+
+/// Appends `more` to the message, before its hints.
+pub fn with_more(message: &str, more: &str) -> String {
+    match message.split_once('\n') {
+        Some((first, hints)) => format!("{first}{more}\n{hints}"),
+        None => format!("{message}{more}"),
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     sentence: String,
@@ -52,43 +82,89 @@ impl fmt::Display for Failure {
 }
 
 impl From<clap::Error> for Failure {
-    /// A one-line message with a hint if there is one.
+    /// A one-line message, and hints on lines of their own.
     fn from(error: clap::Error) -> Self {
         if let Some(figure) = below_zero(&error) {
             return Self::usage(format!(
-                "{figure}… is below zero, which no option takes here; --help shows what each takes"
+                "unexpected value '{figure}…': must not be negative\nhint: --help lists the options"
             ));
         }
         let text =
             error.to_string().replace("invalid digit found in string", "must be a whole number");
-        let mend = match error.kind() {
-            // The similar option --max-transit-time takes a time.
-            _ if is_mute(&error, &text) => {
-                return Self::usage(
-                    "unexpected argument '--mute': send and recv have none\n\
-                     hint: --volume -inf, or --control and the line `mute` on standard input",
-                );
-            }
-            // The message of the value's parser already has a hint.
-            ErrorKind::ValueValidation => "",
-            _ => "; --help shows how",
-        };
-        let mut sentence = String::new();
+        if is_mute(&error, &text) {
+            return Self::usage(
+                "unexpected argument '--mute': send and recv have none\n\
+                 hint: --volume -inf, or --control and the line `mute` on standard input",
+            );
+        }
+        let (mut sentence, mut hints) = (String::new(), Vec::new());
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
             if line.starts_with("Usage:") || line.starts_with("For more information") {
                 break;
             }
-            let (begins, line) = match line.strip_prefix("tip: ") {
-                Some(tip) => ("; ", tip),
-                None if sentence.is_empty() => ("", line.trim_start_matches("error: ")),
-                None if line.starts_with("--") && !sentence.ends_with(':') => (", ", line),
-                None => (" ", line),
+            if let Some(hint) = line.strip_prefix(HINT) {
+                hints.push(hint.to_owned());
+                continue;
+            }
+            if let Some(tip) = line.strip_prefix("tip: ") {
+                hints.extend(is_helpful(&error, tip).then(|| tip.to_owned()));
+                continue;
+            }
+            let (begins, line) = match line {
+                line if sentence.is_empty() => ("", line.trim_start_matches("error: ")),
+                line if line.starts_with("--") && !sentence.ends_with(':') => (", ", line),
+                line => (" ", line),
             };
             sentence.push_str(begins);
             sentence.push_str(line);
         }
-        Self::usage(sentence + mend)
+        // The parser of a value names what it accepts.
+        if hints.is_empty() && error.kind() != ErrorKind::ValueValidation {
+            hints.push(format!("see {} --help", called(&text)));
+        }
+        hints.iter().for_each(|hint| sentence += &format!("\n{HINT}{hint}"));
+        Self::usage(sentence)
     }
+}
+
+/// Returns whether a tip of clap helps. No option is a value here, so `-- --option` never does. A
+/// similar name helps only if it differs by a typing error.
+fn is_helpful(error: &clap::Error, tip: &str) -> bool {
+    let given = error.get(ContextKind::InvalidValue).or(error.get(ContextKind::InvalidArg));
+    let Some(ContextValue::String(given)) = given else { return true };
+    if tip.contains("-- ") {
+        return false;
+    }
+    let Some(similar) = tip.split('\'').nth(1).filter(|_| tip.contains("similar")) else {
+        return true;
+    };
+    let given = given.split('=').next().unwrap_or_default();
+    similar.starts_with(given) || typing_errors(given, similar) <= MAX_TYPING_ERRORS
+}
+
+const MAX_TYPING_ERRORS: usize = 2;
+
+/// Number of characters to insert, delete or replace to turn one word into the other (Levenshtein
+/// distance).
+fn typing_errors(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (above, from) in one.chars().enumerate() {
+        let mut diagonal = core::mem::replace(&mut row[0], above + 1);
+        for (before, to) in other.chars().enumerate() {
+            let replaced = diagonal + usize::from(from != to);
+            diagonal = row[before + 1];
+            row[before + 1] = replaced.min(diagonal + 1).min(row[before] + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+/// The command in clap's usage line, such as `taut send`.
+fn called(text: &str) -> String {
+    let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
+    let words = usage.unwrap_or("taut").split(' ');
+    let is_word = |word: &&str| word.starts_with(|c: char| c.is_ascii_lowercase());
+    words.take_while(is_word).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns whether it is --mute, which a command with playback or sending lacks.
@@ -128,7 +204,7 @@ impl From<OpenError> for Failure {
 
 impl From<PacingRefused> for Failure {
     fn from(error: PacingRefused) -> Self {
-        Self::open(format!("{error}; see `taut doctor`, or leave --pacing out"))
+        Self::open(format!("{error}\nhint: see `taut doctor`, or leave --pacing out"))
     }
 }
 
@@ -147,5 +223,40 @@ impl From<TrustError> for Failure {
             TrustError::Name(_) => Self::usage(error.to_string()),
             _ => Self::open(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn further_lines_of_a_message_are_hints() {
+        assert_eq!(with_hints("no room"), "no room");
+        assert_eq!(with_hints("no room\nhint: make some"), "no room\nhint: make some");
+        assert_eq!(with_hints("no room\nmake some"), "no room\nhint: make some");
+        assert_eq!(on_one_line("no room\nhint: make some"), "no room; make some");
+        assert_eq!(with_more("no room\nhint: make some", " here"), "no room here\nhint: make some");
+    }
+
+    #[test]
+    fn typing_errors_are_counted() {
+        for (one, other, count) in [
+            ("--latency", "--latency", 0),
+            ("--latncy", "--latency", 1),
+            ("--latnecy", "--latency", 2),
+            ("--mute", "--max-transit-time", 13),
+        ] {
+            assert_eq!(typing_errors(one, other), count, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn command_is_read_from_the_usage() {
+        assert_eq!(
+            called("error: x\n\nUsage: taut lab delay --input <DEVICE>\n"),
+            "taut lab delay"
+        );
+        assert_eq!(called("error: x"), "taut");
     }
 }

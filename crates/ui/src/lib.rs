@@ -31,8 +31,8 @@ pub fn settled(
     let settings = tautline_audio::settle(spec, directions, wanted)?;
     match rate {
         Some(rate) if rate != settings.rate => Err(Failure::open(format!(
-            "{spec} runs at {}, and the stream has {rate}; set the device up for {rate}, or use \
-             --rate {} at the sender",
+            "{spec} runs at {}, the stream at {rate}\nhint: set the device to {rate}, or use --rate {} at the \
+             sender",
             settings.rate,
             settings.rate.hertz()
         ))),

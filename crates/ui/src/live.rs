@@ -24,11 +24,11 @@ pub fn line(name: &str, progress: &Progress<'_>) -> String {
         PeerState::Awaited => format!("nothing received yet: {name} {seconds:.1} s, {xruns} xruns"),
         // Earlier figures do not describe the present.
         PeerState::Silent { since, silent, of } if silent == of => {
-            format!("silent for {}: {name} {seconds:.1} s, {counted}", told(*since))
+            format!("silent for {}: {name} {seconds:.1} s, {counted}", reported(*since))
         }
         PeerState::Silent { since, silent, of } => format!(
             "{silent} of {of} streams silent for {}: {name} {seconds:.1} s, {counted}, {}",
-            told(*since),
+            reported(*since),
             latency(progress)
         ),
         PeerState::Unknown | PeerState::Here => {
@@ -37,7 +37,7 @@ pub fn line(name: &str, progress: &Progress<'_>) -> String {
     }
 }
 
-fn told(since: Span) -> String {
+fn reported(since: Span) -> String {
     format!("{} s", since.as_nanos() / 1_000_000_000)
 }
 
@@ -94,8 +94,8 @@ mod tests {
     #[test]
     fn a_latency_by_one_clock_is_not_told_to_be_unsure_by_nothing() {
         let latency = Some((Span::from_millis(5), Span::ZERO));
-        let told = line("send", &Progress { latency, ..Progress::default() });
-        assert!(told.contains("5.000 ms") && !told.contains('±'), "{told}");
+        let reported = line("send", &Progress { latency, ..Progress::default() });
+        assert!(reported.contains("5.000 ms") && !reported.contains('±'), "{reported}");
     }
 
     #[test]

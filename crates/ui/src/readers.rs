@@ -35,7 +35,7 @@ pub fn address(
 pub fn span(text: &str) -> Result<Span, String> {
     let span = parse_span(text).map_err(|error| error.to_string())?;
     if span <= Span::ZERO {
-        return Err(format!("`{text}` is not longer than nothing; write 5ms or the like"));
+        return Err(format!("`{text}` is not longer than 0\nhint: write a time such as 5ms"));
     }
     Ok(span)
 }
@@ -44,7 +44,7 @@ pub fn ptime(text: &str) -> Result<Span, String> {
     let (least, most) = PTIME_RANGE;
     match span(text)? {
         ptime if ptime < least || ptime > most => {
-            Err(format!("packets carry {least} to {most}; write 5ms or the like"))
+            Err(format!("packets have {least} to {most}\nhint: write a time such as 5ms"))
         }
         ptime => Ok(ptime),
     }
@@ -58,7 +58,7 @@ pub fn latency(text: &str) -> Result<LatencyRule, String> {
     if let Some(most) = text.strip_prefix("auto:") {
         return match span(most)? {
             most if most > LONGEST_LINK_OFFSET => Err(format!(
-                "no latency is longer than {LONGEST_LINK_OFFSET}; write auto:{LONGEST_LINK_OFFSET} or less"
+                "the maximum latency is {LONGEST_LINK_OFFSET}\nhint: write auto:{LONGEST_LINK_OFFSET} or less"
             )),
             most => Ok(LatencyRule::Auto { most: Some(most) }),
         };
@@ -67,7 +67,9 @@ pub fn latency(text: &str) -> Result<LatencyRule, String> {
 }
 
 pub fn rate(text: &str) -> Result<Rate, String> {
-    let hertz = text.parse().map_err(|_| format!("`{text}` is no rate; write 48000"))?;
+    let hertz = text.parse().map_err(|_| {
+        format!("`{text}` is not a sample rate\nhint: write a number such as 48000")
+    })?;
     Rate::new(hertz).map_err(|error| error.to_string())
 }
 
@@ -79,8 +81,9 @@ pub fn bitrate(text: &str) -> Result<u32, String> {
     };
     let bits = number.parse::<u32>().ok().and_then(|number| number.checked_mul(thousands));
     let (least, most) = Opus::BITRATES;
-    bits.filter(|bits| (least..=most).contains(bits))
-        .ok_or_else(|| format!("`{text}` is no bit rate of Opus; write 6k to 510k, such as 96k"))
+    bits.filter(|bits| (least..=most).contains(bits)).ok_or_else(|| {
+        format!("`{text}` is not a bit rate of Opus\nhint: write 6k to 510k, such as 96k")
+    })
 }
 
 /// Parses a DSCP: a number or a name of IANA's registry (RFC 2474, 2597, 3246, 5865, 8622).
@@ -104,6 +107,8 @@ pub fn dscp(text: &str) -> Result<u8, String> {
 }
 
 pub fn channels(text: &str) -> Result<Channels, String> {
-    let count = text.parse().map_err(|_| format!("`{text}` is no number of channels; write 2"))?;
+    let count = text.parse().map_err(|_| {
+        format!("`{text}` is not a number of channels\nhint: write a number such as 2")
+    })?;
     Channels::new(count).map_err(|error| error.to_string())
 }

@@ -156,7 +156,7 @@ impl ReportFile {
         match Self::prepare(path) {
             Ok(file) => Ok(file),
             Err(error) => Err(Failure::open(format!(
-                "writing {}: {error}; name a file in an existing folder that you can write to",
+                "writing {}: {error}\nhint: name a file in an existing folder that you can write to",
                 path.display()
             ))),
         }
@@ -188,8 +188,11 @@ impl ReportFile {
             WrittenHow::Into(mut file) => file.write_all(report.as_bytes()),
         };
         written.map_err(|error| {
-            let hint = write_hint(&error, path, "is there room for it?");
-            Failure::running(format!("writing the report {}: {error}; {hint}", path.display()))
+            let hint = write_hint(&error, path, "free space on this disk");
+            Failure::running(format!(
+                "writing the report {}: {error}\nhint: {hint}",
+                path.display()
+            ))
         })
     }
 }
@@ -312,10 +315,12 @@ mod tests {
         let path = folder.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         let written = ReportFile::create(&path).and_then(|file| file.write("unread"));
-        let told = written.err().map(|failure| failure.to_string()).unwrap();
-        let end =
-            format!("no program reads it; start its reader first, as in: cat {}", path.display());
-        assert!(told.ends_with(&end), "{told}");
+        let reported = written.err().map(|failure| failure.to_string()).unwrap();
+        let end = format!(
+            "no program reads it\nhint: start its reader first, as in: cat {}",
+            path.display()
+        );
+        assert!(reported.ends_with(&end), "{reported}");
     }
 
     #[test]

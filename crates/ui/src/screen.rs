@@ -8,17 +8,23 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tautline_engine::monitor::run::Progress;
 use tautline_proto::time::Span;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, with_hints};
 use crate::live;
 
+/// Prints `error: …`, and the fix on a line `hint: …`.
 pub fn complain(failure: &Failure) {
-    tell(&failure.to_string());
+    print_message("error", &failure.to_string());
 }
 
 pub fn tell(sentence: &str) {
+    print_message("taut", sentence);
+}
+
+fn print_message(prefix: &str, message: &str) {
     // In one write, so that lines of several programs do not mix. Without a reader the work
     // continues.
-    let write = || drop(std::io::stderr().write_all(format!("taut: {sentence}\n").as_bytes()));
+    let text = format!("{prefix}: {}\n", with_hints(message));
+    let write = || drop(std::io::stderr().write_all(text.as_bytes()));
     match &*drawn() {
         Some(lines) => lines.suspend(write),
         None => write(),
@@ -139,7 +145,7 @@ impl LiveLine {
         self.bar.suspend(write);
     }
 
-    pub fn begin_anew(&self) {
+    pub fn restart(&self) {
         self.next.set(Span::ZERO);
     }
 

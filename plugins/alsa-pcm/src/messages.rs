@@ -11,8 +11,8 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
     match note {
         Note::SystemRefused { refused, of, errno, .. } => {
             let answer = std::io::Error::from_raw_os_error(*errno);
-            let mend = refusal(*errno);
-            Some(format!("the system refused {refused} of {of} packets: {answer}; {mend}"))
+            let hint = refusal(*errno);
+            Some(format!("the system refused {refused} of {of} packets: {answer}; {hint}"))
         }
         Note::DroppedByQueue { address, dropped, of, .. } => Some(format!(
             "the interface's queue dropped {dropped} of {of} packets to {address}, which came to it too late for their \
@@ -184,9 +184,10 @@ mod tests {
             ReceiveNote::OutOfReach,
         ];
         for note in notes {
-            let told = words(&Note::Receiving { address: "rtp://h:5004", note: &note }).unwrap();
-            assert!(told.contains("rtp://h:5004"), "{told}");
-            assert!(!told.contains(" --") && !told.contains("taut "), "{told}");
+            let reported =
+                words(&Note::Receiving { address: "rtp://h:5004", note: &note }).unwrap();
+            assert!(reported.contains("rtp://h:5004"), "{reported}");
+            assert!(!reported.contains(" --") && !reported.contains("taut "), "{reported}");
         }
         let refused = words(&Note::Receiving { address: "a", note: &notes[0] }).unwrap();
         snapshot!(refused);

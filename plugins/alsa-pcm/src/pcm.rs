@@ -71,7 +71,7 @@ pub(crate) struct Pcm {
     application: Application,
     moved: MediaTime,
     ever: u64,
-    told: MediaTime,
+    reported: MediaTime,
     bytes: Box<[u8]>,
     samples: Box<[f32]>,
     /// A recorder's last buffer, which the application may read again.
@@ -103,7 +103,7 @@ impl Pcm {
             application: Application::default(),
             moved: MediaTime::ZERO,
             ever: 0,
-            told: MediaTime::ZERO,
+            reported: MediaTime::ZERO,
             bytes: Box::default(),
             samples: Box::default(),
             read: Box::default(),
@@ -175,7 +175,7 @@ impl Pcm {
             stream.shared.set_room(shape.room);
         }
         self.application = Application::default();
-        (self.moved, self.told) = (MediaTime::ZERO, MediaTime::ZERO);
+        (self.moved, self.reported) = (MediaTime::ZERO, MediaTime::ZERO);
         self.set_end(MediaTime::ZERO);
         self.give(Order { stint: self.order.stint + 1, mode: Mode::Stopped });
         self.stopped = false;
@@ -305,8 +305,8 @@ impl Pcm {
                 Draining::Until(_) => position.min(end - Frames::new(1)),
             };
         }
-        self.told = self.told.max(position);
-        Ok((self.told.as_frames() % self.software.boundary.count()) as u64)
+        self.reported = self.reported.max(position);
+        Ok((self.reported.as_frames() % self.software.boundary.count()) as u64)
     }
 
     /// Latency from the card's clock to the far DAC, or from the far ADC.

@@ -111,14 +111,14 @@ impl Stream {
                     tell_all(&notes, [said].iter());
                 }
                 shared.set_latency(plan.policy.link_offset);
-                let (told, asked, promise) =
+                let (reported, asked, promise) =
                     (Arc::clone(&shared), stop.clone(), plan.policy.link_offset);
                 let mut engine = without_signals(|| SendEngine::new(plan))?;
                 engine.show_to(observers("send"));
                 let run = move || {
                     let mut said = 0;
                     let tell = &mut |progress: &Progress<'_>| {
-                        follow(&told, progress, promise);
+                        follow(&reported, progress, promise);
                         said = speak(&notes, progress.notes, said);
                     };
                     let report = engine.run(card, &options, &asked, tell)?;
@@ -134,13 +134,13 @@ impl Stream {
                 let plan = recv_plan(reached, &device)?;
                 let promise = plan.streams[0].receiver.link_offset;
                 shared.set_latency(promise);
-                let (told, asked) = (Arc::clone(&shared), stop.clone());
+                let (reported, asked) = (Arc::clone(&shared), stop.clone());
                 let mut engine = RecvEngine::new(plan)?;
                 engine.show_to(observers("recv"));
                 let run = move || {
                     let mut said = 0;
                     let tell = &mut |progress: &Progress<'_>| {
-                        follow(&told, progress, promise);
+                        follow(&reported, progress, promise);
                         said = speak(&notes, progress.notes, said);
                     };
                     engine.run(card, &options, &asked, tell).map(drop).map_err(Complaint::from)

@@ -5,10 +5,10 @@ use std::sync::{Arc, mpsc};
 use tautline_engine::plan::address::{Address, AddressError, Resolved, StreamPlace};
 use tautline_engine::plan::beside::follow;
 use tautline_engine::plan::claim::ClaimedAddress;
-use tautline_engine::plan::sockets::{LinkOptions, any_by_ethernet, sending_by_ethernet};
+use tautline_engine::plan::sockets::{LinkOptions, any_by_ethernet, ethernet_sender};
 use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan};
 use tautline_engine::plan::{lay, pacing, sockets};
-use tautline_engine::receive_engine::learn::{Believe, CameThere, Learnt, ListenedAt, learn};
+use tautline_engine::receive_engine::learn::{Believe, Learnt, LinkArrivals, ListenedAt, learn};
 use tautline_io::clock::now;
 use tautline_io::thread::{Scheduler, without_signals};
 use tautline_io::udp::UdpOptions;
@@ -107,7 +107,7 @@ fn hear_of(
     silent: Option<LocalTime>,
     (rate, channels): (Option<Rate>, Option<Channels>),
 ) -> Option<TheirStream> {
-    let given_up = |came: CameThere| {
+    let given_up = |came: LinkArrivals| {
         let now = now();
         now >= until || silent.is_some_and(|silent| !came.packets && now >= silent)
     };
@@ -177,13 +177,13 @@ fn look_up_whole(address: &Address) -> Result<Resolved, Complaint> {
 
 /// Error for an unresponsive name server or disk.
 fn unanswered(address: &Address) -> Complaint {
-    let (doing, mend) = match address.file() {
+    let (doing, hint) = match address.file() {
         Some(_) => ("reading", "copy the file to a disk of this machine"),
         None => ("looking up", "check the name server or give an IP address"),
     };
     Complaint {
         errno: libc::EHOSTUNREACH,
-        sentence: format!("{doing} {address}: no answer within {LOOK_UP}; {mend}"),
+        sentence: format!("{doing} {address}: no answer within {LOOK_UP}; {hint}"),
     }
 }
 
@@ -204,7 +204,7 @@ fn sending(
         StreamPlace::Ethernet(place) => {
             return Ok(LinkOptions::Ethernet(match stream {
                 Some((format, period)) => {
-                    sending_by_ethernet(place, format, lay::batch(period, format.packet))
+                    ethernet_sender(place, format, lay::batch(period, format.packet))
                 }
                 None => any_by_ethernet(place),
             }));
@@ -415,7 +415,7 @@ pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan
     let mut stream = StreamPlan::of(&wish.address, receiver, opened);
     stream.policy.latency = wish.keys.latency;
     let (streams, clock) = match wish.keys.clock.as_ref().zip(reached.clock.as_ref()) {
-        Some(told) => follow(told, &[(&wish.address, resolved)], vec![stream])?,
+        Some(reported) => follow(reported, &[(&wish.address, resolved)], vec![stream])?,
         None => (vec![stream], None),
     };
     Ok(RecvPlan { clock, ..RecvPlan::new(streams, *device) })

@@ -91,7 +91,7 @@ impl HostBlock for HostPorts<'_> {
 
     fn control_out(&mut self, index: usize, value: f32) {
         // Only audio is added; control outputs are always replaced.
-        let place = self.connections.told.get(index).copied().filter(|place| !place.is_null());
+        let place = self.connections.reported.get(index).copied().filter(|place| !place.is_null());
         if let Some(place) = place {
             // SAFETY: the caller of `new` guarantees a value there.
             unsafe { place.write(value) };

@@ -187,7 +187,7 @@ pub(crate) enum Opening {
 pub(crate) enum Alive {
     Yes,
     No,
-    GivenUp(String),
+    Abandoned(String),
     Unknown,
     Away(String),
 }

@@ -16,7 +16,7 @@
 use std::path::{Path, PathBuf};
 
 use tautline_api::folders::library_config;
-use tautline_proto::offload::returns::StandIn;
+use tautline_proto::offload::returns::Replacement;
 use tautline_proto::text::parse_span;
 use tautline_proto::time::Span;
 use toml::{Table, Value};
@@ -36,7 +36,7 @@ pub(crate) struct OffloadOptions {
     /// time.
     pub(crate) block: Option<u32>,
     pub(crate) wait: Span,
-    pub(crate) stand_in: StandIn,
+    pub(crate) replacement: Replacement,
     pub(crate) spare: Option<String>,
     pub(crate) wait_offline: WaitOffline,
     pub(crate) compare_local: bool,
@@ -53,7 +53,7 @@ impl Default for OffloadOptions {
             delay: None,
             block: None,
             wait: Span::ZERO,
-            stand_in: StandIn::Matched,
+            replacement: Replacement::Matched,
             spare: None,
             wait_offline: WaitOffline::ByPace,
             compare_local: false,
@@ -89,7 +89,7 @@ pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
             complaints.push(format!("in {name}: {why}"));
         }
     }
-    if options.stand_in == StandIn::Dry {
+    if options.replacement == Replacement::Dry {
         complaints.push(format!(
             "{label}: stand_in = \"dry\" plays the input past the plugin while its worker is away, which may be much \
              louder; \"matched\" plays it at the level of the plugin"
@@ -103,7 +103,7 @@ pub(crate) fn for_nobody(is_known: impl Fn(&str) -> bool) -> Vec<String> {
     let named = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
     let mut said = unknown_variables(named);
     if let Some((path, text)) = library_config() {
-        said.extend(sections_for_nobody(&path, &text, is_known));
+        said.extend(unaddressed_sections(&path, &text, is_known));
     }
     said
 }
@@ -116,7 +116,7 @@ fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<String> {
     unknown.map(say).collect()
 }
 
-fn sections_for_nobody(path: &Path, text: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
+fn unaddressed_sections(path: &Path, text: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
     // The options' reader has reported a syntax error already.
     let table = text.parse::<Table>().unwrap_or_default();
     let offload = table.get("offload").and_then(Value::as_table);
@@ -153,8 +153,8 @@ fn by_file(path: &Path, text: &str, label: &str, complaints: &mut Vec<String>) -
             Value::Boolean(truth) => truth.to_string(),
             Value::Table(_) => continue,
             _ => {
-                let mend = "write a number, a word or true";
-                complaints.push(format!("{}: it is none of these; {mend}", place(section, key)));
+                let hint = "write a number, a word or true";
+                complaints.push(format!("{}: it is none of these; {hint}", place(section, key)));
                 continue;
             }
         };
@@ -172,7 +172,7 @@ const KEYS: [&str; 12] = [
     "delay",
     "block",
     "wait",
-    "stand_in",
+    "replacement",
     "spare",
     "wait_offline",
     "compare_local",
@@ -205,12 +205,12 @@ impl OffloadOptions {
             "delay" => self.delay = Some(count(text, 0, MAX_DELAY)?),
             "block" => self.block = Some(count(text, 1, MAX_BLOCK)?),
             "wait" => self.wait = wait(text)?,
-            "stand_in" => {
-                self.stand_in = match text {
-                    "matched" => StandIn::Matched,
-                    "dry" => StandIn::Dry,
-                    "conceal" => StandIn::Conceal,
-                    "last-good" | "last_good" => StandIn::LastGood,
+            "replacement" => {
+                self.replacement = match text {
+                    "matched" => Replacement::Matched,
+                    "dry" => Replacement::Dry,
+                    "conceal" => Replacement::Conceal,
+                    "last-good" | "last_good" => Replacement::LastGood,
                     _ => return Err(none_of(text, "matched, dry, conceal or last-good")),
                 }
             }
@@ -287,7 +287,7 @@ mod tests {
              [offload.\"verb@studio\"]\nwindow = 3\nstand-in = \"last-good\"\nblock = 1024\n\
              [offload.\"other@studio\"]\nwindow = 4\n");
         assert_eq!(complaints, Vec::<String>::new());
-        assert_eq!((options.window, options.stand_in), (3, StandIn::LastGood));
+        assert_eq!((options.window, options.replacement), (3, Replacement::LastGood));
         assert_eq!((options.wait, options.block), (Span::from_micros(250), Some(1024)));
     }
 
@@ -319,7 +319,7 @@ mod tests {
         let text = "[offload]\nwindow = 2\n[offload.\"verb@studio\"]\nwindow = 3\n\
                     [offload.\"verb@stduio\"]\nwindow = 4\n";
         let said = |known: &str| {
-            sections_for_nobody(Path::new("tautline.toml"), text, |name| known.contains(name))
+            unaddressed_sections(Path::new("tautline.toml"), text, |name| known.contains(name))
         };
         assert_eq!(said("verb@studio verb@stduio"), Vec::<String>::new());
         snapshot!(said("verb@studio").join("\n"));

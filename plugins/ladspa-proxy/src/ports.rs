@@ -19,7 +19,7 @@ pub(crate) struct PortPlan {
     pub(crate) own_latency: Option<usize>,
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
-    pub(crate) told: usize,
+    pub(crate) reported: usize,
 }
 
 impl PortPlan {
@@ -30,7 +30,7 @@ impl PortPlan {
             own_latency: None,
             inputs: 0,
             outputs: 0,
-            told: 0,
+            reported: 0,
         };
         for (bits, hint, name) in ports {
             plan.carries.push(match (bits & AUDIO != 0, bits & INPUT != 0) {
@@ -41,11 +41,11 @@ impl PortPlan {
                     Carries::Control(plan.usual.len() - 1)
                 }
                 (false, false) => {
-                    let told = next(&mut plan.told);
+                    let reported = next(&mut plan.reported);
                     if name == LATENCY && plan.own_latency.is_none() {
-                        plan.own_latency = Some(told);
+                        plan.own_latency = Some(reported);
                     }
-                    Carries::Told(told)
+                    Carries::Told(reported)
                 }
             });
         }
@@ -74,7 +74,7 @@ pub(crate) struct Connections {
     pub(crate) inputs: Vec<*const Data>,
     pub(crate) outputs: Vec<*mut Data>,
     pub(crate) controls: Vec<*const Data>,
-    pub(crate) told: Vec<*mut Data>,
+    pub(crate) reported: Vec<*mut Data>,
     pub(crate) latency: *mut Data,
     own_latency: Option<usize>,
 }
@@ -87,7 +87,7 @@ impl Connections {
             inputs: vec![nowhere; plan.inputs],
             outputs: vec![written; plan.outputs],
             controls: vec![nowhere; plan.usual.len()],
-            told: vec![written; plan.told],
+            reported: vec![written; plan.reported],
             latency: written,
             own_latency: plan.own_latency,
         }
@@ -98,9 +98,9 @@ impl Connections {
             Some(Carries::Input(input)) => self.inputs[*input] = place,
             Some(Carries::Output(output)) => self.outputs[*output] = place,
             Some(Carries::Control(control)) => self.controls[*control] = place,
-            Some(Carries::Told(told)) => {
-                self.told[*told] = place;
-                if self.own_latency == Some(*told) {
+            Some(Carries::Told(reported)) => {
+                self.reported[*reported] = place;
+                if self.own_latency == Some(*reported) {
                     self.latency = place;
                 }
             }

@@ -48,8 +48,8 @@ impl SpanKind {
 impl RunRecord {
     pub(crate) fn note(&mut self, damage: Damage) {
         if let Some(last) = self.damage.last_mut()
-            && (last.epoch, last.cause, last.stand_in)
-                == (damage.epoch, damage.cause, damage.stand_in)
+            && (last.epoch, last.cause, last.replacement)
+                == (damage.epoch, damage.cause, damage.replacement)
             && last.from + u64::from(last.frames) == damage.from
             && let Some(frames) = last.frames.checked_add(damage.frames)
         {
@@ -113,7 +113,7 @@ impl RunRecord {
 
 #[cfg(test)]
 mod tests {
-    use tautline_proto::offload::returns::{Cause, StandIn};
+    use tautline_proto::offload::returns::{Cause, Replacement};
 
     use super::*;
 
@@ -140,7 +140,7 @@ mod tests {
             from,
             frames,
             cause,
-            stand_in: StandIn::Dry,
+            replacement: Replacement::Dry,
         };
         let long = u32::MAX - 10;
         for damage in [
@@ -154,10 +154,10 @@ mod tests {
         ] {
             record.note(damage);
         }
-        let told: Vec<_> =
+        let reported: Vec<_> =
             record.damage.iter().map(|one| (one.epoch, one.from, one.frames)).collect();
         let last = (2, 251 + u64::from(long), 20);
-        assert_eq!(told, [(1, 0, 150), (1, 150, 50), (1, 201, 50), (2, 251, long), last]);
+        assert_eq!(reported, [(1, 0, 150), (1, 150, 50), (1, 201, 50), (2, 251, long), last]);
     }
 
     #[test]

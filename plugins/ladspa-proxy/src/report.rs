@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tautline_engine::offload::attendant::Standing as Seen;
 use tautline_engine::offload::offloaded::Which;
-use tautline_proto::offload::returns::{Cause, Damage, StandIn};
+use tautline_proto::offload::returns::{Cause, Damage, Replacement};
 
 use crate::client_thread::standing::ClientStanding;
 use crate::options::OffloadOptions;
@@ -25,8 +25,8 @@ pub(crate) struct RunReported<'a> {
 }
 
 impl RunReported<'_> {
-    pub(crate) fn stood_in(&self) -> u64 {
-        self.seen.counters.stood_in
+    pub(crate) fn concealed(&self) -> u64 {
+        self.seen.counters.concealed
     }
 
     pub(crate) fn dirty(&self) -> u64 {
@@ -40,7 +40,7 @@ impl RunReported<'_> {
     }
 
     pub(crate) fn damage_sentence(&self) -> String {
-        let (frames, replaced) = (self.seen.counters.frames, self.stood_in());
+        let (frames, replaced) = (self.seen.counters.frames, self.concealed());
         let wrong = match self.dirty() {
             0 => String::new(),
             dirty => format!(
@@ -69,9 +69,9 @@ impl RunReported<'_> {
             "latency_frames": self.seen.latency,
             "rendered": self.rendered,
             "complete": is_whole(&self.seen, record),
-            "stood_in_frames": self.stood_in(),
+            "stood_in_frames": self.concealed(),
             "damage": record.damage.iter().map(line).collect::<Vec<_>>(),
-            "damage_not_listed": record.unlisted + counters.damage_untold,
+            "damage_not_listed": record.unlisted + counters.damage_overflow,
             "slack": {
                 "answered": record.answered,
                 "unanswered": record.unanswered,
@@ -98,8 +98,8 @@ impl RunReported<'_> {
 }
 
 fn is_whole(seen: &Seen, record: &RunRecord) -> bool {
-    let untold = record.unlisted + seen.counters.damage_untold;
-    seen.counters.stood_in == 0 && record.damage.is_empty() && untold == 0
+    let unreported = record.unlisted + seen.counters.damage_overflow;
+    seen.counters.concealed == 0 && record.damage.is_empty() && unreported == 0
 }
 
 fn line(damage: &Damage) -> Value {
@@ -115,13 +115,13 @@ fn line(damage: &Damage) -> Value {
             Cause::NoWorker => "no worker",
             Cause::Faded => "faded",
         },
-        "stand_in": match damage.stand_in {
+        "replacement": match damage.replacement {
             // The plugin's own sound was heard.
             _ if damage.cause == Cause::Dirty => Value::Null,
-            StandIn::Matched => "matched".into(),
-            StandIn::Dry => "dry".into(),
-            StandIn::Conceal => "conceal".into(),
-            StandIn::LastGood => "last-good".into(),
+            Replacement::Matched => "matched".into(),
+            Replacement::Dry => "dry".into(),
+            Replacement::Conceal => "conceal".into(),
+            Replacement::LastGood => "last-good".into(),
         },
     })
 }
@@ -130,7 +130,7 @@ fn verdict(verdict: TwinVerdict) -> Value {
     json!({
         "samples": verdict.compared,
         "equal": verdict.equal,
-        "passed_over": verdict.stood_in,
+        "passed_over": verdict.concealed,
         "bit_identical": verdict.compared > 0 && verdict.equal == verdict.compared,
         "first_difference": verdict.first_difference,
         "largest_difference": verdict.largest_difference,
@@ -145,7 +145,7 @@ fn span(span: &TwinSpan) -> Value {
         "until": until,
         "samples": verdict.compared,
         "equal": verdict.equal,
-        "passed_over": verdict.stood_in,
+        "passed_over": verdict.concealed,
         "residual_db": verdict.residual_db(),
     })
 }

@@ -40,15 +40,15 @@ struct TwinTally {
     began: u64,
     span: u64,
     frames: u64,
-    told: Producer<TwinSpan>,
+    reported: Producer<TwinSpan>,
 }
 
 impl TwinTally {
     fn new(rate: u32) -> (Self, Consumer<TwinSpan>) {
-        let (told, spans) = memory::ring(SPANS);
+        let (reported, spans) = memory::ring(SPANS);
         let (before, lately) = (TwinVerdict::default(), TwinVerdict::default());
         let span = u64::from(rate) * u64::from(SPAN_SECONDS);
-        (Self { before, lately, began: 0, span, frames: 0, told }, spans)
+        (Self { before, lately, began: 0, span, frames: 0, reported }, spans)
     }
 
     fn whole(&self) -> TwinVerdict {
@@ -69,7 +69,7 @@ impl TwinTally {
         self.before = self.before.and(verdict);
         let frames = (core::mem::replace(&mut self.began, self.frames), self.frames);
         // If the thread is that far behind, this report is dropped.
-        let _ = self.told.push(TwinSpan { frames, verdict });
+        let _ = self.reported.push(TwinSpan { frames, verdict });
     }
 }
 
@@ -77,7 +77,7 @@ impl TwinTally {
 pub(crate) struct TwinVerdict {
     pub(crate) compared: u64,
     pub(crate) equal: u64,
-    pub(crate) stood_in: u64,
+    pub(crate) concealed: u64,
     pub(crate) first_difference: Option<u64>,
     pub(crate) largest_difference: f32,
     pub(crate) difference: f64,
@@ -86,11 +86,11 @@ pub(crate) struct TwinVerdict {
 
 impl TwinVerdict {
     pub(crate) fn sentence(&self) -> String {
-        let Self { compared, equal, stood_in, .. } = self;
+        let Self { compared, equal, concealed, .. } = self;
         match self.residual_db() {
             _ if *compared == 0 => "nothing was compared".to_owned(),
             None if equal == compared => format!(
-                "all {compared} samples that were compared are the same bit for bit, and {stood_in} were passed over"
+                "all {compared} samples that were compared are the same bit for bit, and {concealed} were passed over"
             ),
             residual => format!(
                 "{} of {compared} samples differ from what the plugin makes here, by {:.1} dB of it",
@@ -110,7 +110,7 @@ impl TwinVerdict {
         Self {
             compared: self.compared + later.compared,
             equal: self.equal + later.equal,
-            stood_in: self.stood_in + later.stood_in,
+            concealed: self.concealed + later.concealed,
             first_difference: self.first_difference.or(later.first_difference),
             largest_difference: self.largest_difference.max(later.largest_difference),
             difference: self.difference + later.difference,
@@ -176,8 +176,8 @@ impl Twin {
             .map_err(|error| error.to_string())?;
         let ports = plugin.ports.iter().map(|port| port.descriptor as c_int);
         let count = |kind| ports.clone().filter(|bits| bits & kind == kind).count();
-        let told = [INPUT | AUDIO, OUTPUT | AUDIO, INPUT | CONTROL].map(count);
-        if told != [instance.inputs(), instance.outputs(), instance.controls()] {
+        let reported = [INPUT | AUDIO, OUTPUT | AUDIO, INPUT | CONTROL].map(count);
+        if reported != [instance.inputs(), instance.outputs(), instance.controls()] {
             return Err(format!(
                 "{label} has other ports here than in the catalogue, so nothing is compared; run taut plugins --save \
                  again"
@@ -247,7 +247,7 @@ impl Twin {
                 // Silence precedes the first frame.
                 let Some(frame) = at.checked_sub(u64::from(delay)) else { continue };
                 if at < self.spoilt_until || self.position - frame > self.kept {
-                    self.tally.lately.stood_in += 1;
+                    self.tally.lately.concealed += 1;
                 } else {
                     self.tally.lately.judge(frame, played[(frame % self.kept) as usize], *sample);
                 }
@@ -280,14 +280,14 @@ mod tests {
             }
             tally.advance(300);
         }
-        let told: Vec<TwinSpan> = core::iter::from_fn(|| spans.pop().ok()).collect();
-        assert_eq!(told.len(), 2, "the third is under way");
+        let reported: Vec<TwinSpan> = core::iter::from_fn(|| spans.pop().ok()).collect();
+        assert_eq!(reported.len(), 2, "the third is under way");
         assert_eq!(tally.rest().map(|rest| rest.frames), Some((20_400, 30_000)));
-        assert_eq!((told[0].frames, told[1].frames), ((0, 10_200), (10_200, 20_400)));
-        assert_eq!((told[0].verdict.equal, told[0].verdict.residual_db()), (10_200, None));
-        assert_eq!((told[1].verdict.compared, told[1].verdict.equal), (10_200, 10_199));
+        assert_eq!((reported[0].frames, reported[1].frames), ((0, 10_200), (10_200, 20_400)));
+        assert_eq!((reported[0].verdict.equal, reported[0].verdict.residual_db()), (10_200, None));
+        assert_eq!((reported[1].verdict.compared, reported[1].verdict.equal), (10_200, 10_199));
         // 20 log10(0.005 / 0.5) minus 10 log10 of the number of frames.
-        let residual = told[1].verdict.residual_db().unwrap();
+        let residual = reported[1].verdict.residual_db().unwrap();
         assert!((residual - -80.086).abs() < 0.001, "{residual}");
         let whole = tally.whole();
         assert_eq!((whole.compared, whole.equal), (30_000, 29_999));

@@ -67,7 +67,7 @@ fn period_ns(frames: u32, rate: u32) -> u64 {
 fn max_history(plugin: &Plugin, stages: &[Plugin]) -> u32 {
     let all = || stages.iter().chain(core::iter::once(plugin)).map(counts);
     // In a pipeline, each plugin's controls pass through the other ones.
-    let controls: usize = all().map(|[_, _, set, told]| set + told).sum();
+    let controls: usize = all().map(|[_, _, set, reported]| set + reported).sum();
     let sound = all().map(|[inputs, outputs, ..]| inputs + outputs).max().unwrap_or(0);
     let bytes = size_of::<f32>() * (sound * MAX_FRAMES as usize + controls);
     (MAX_KEPT_BYTES / bytes.max(1)).max(1) as u32
@@ -91,7 +91,7 @@ impl Working {
                 inputs: ports.inputs,
                 outputs: ports.outputs,
                 controls_in: ports.usual.len(),
-                controls_out: ports.told,
+                controls_out: ports.reported,
                 max_frames: MAX_FRAMES,
                 ..SoundSet::default()
             },
@@ -106,7 +106,7 @@ impl Working {
                 WaitOffline::Never => Span::ZERO,
                 WaitOffline::ByPace | WaitOffline::Always => RENDER_WAIT,
             },
-            stand_in: options.stand_in,
+            replacement: options.replacement,
             spare: options.spare.is_some() && offer.stages.is_empty(),
             history: history as usize,
             copies: options.copies,
@@ -282,11 +282,11 @@ impl Working {
         self.hurried_in_vain += if outcome.hurries_in_vain { frames as u64 } else { 0 };
         let delay = self.offloaded.delay() as usize;
         let waits = self.may_wait || outcome.waited;
-        if outcome.stood_in > 0 && !waits && frames > delay && !self.is_window {
+        if outcome.concealed > 0 && !waits && frames > delay && !self.is_window {
             self.standing.tell_short(frames as u64);
         }
         if let Some(twin) = &mut self.twin {
-            if outcome.stood_in > 0 {
+            if outcome.concealed > 0 {
                 twin.spoil(self.fade);
             }
             let known = twin.verdict().first_difference;

@@ -109,7 +109,7 @@ fn no_line_is_closed_by_any_coding_length_rate_or_channels_that_are_asked_for() 
                             }
                             Some(CallMessage::Kept(why)) => {
                                 kept += 1;
-                                assert!(why.as_str().contains("not had here"), "{what}: {why:?}");
+                                assert!(why.as_str().contains("unsupported"), "{what}: {why:?}");
                             }
                             other => panic!("{what}: {other:?}"),
                         },

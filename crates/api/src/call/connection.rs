@@ -73,20 +73,20 @@ impl CallConnection {
         let mut config = Arc::unwrap_or_clone(config);
         config.alpn_protocols = protocols();
         let stream = connect(whom, limit)?;
-        let told = |error: io::Error| DialError::of_io(whom, limit, &error, trust);
-        stream.set_nodelay(true).map_err(told)?;
-        let peer = stream.peer_addr().map_err(told)?;
+        let reported = |error: io::Error| DialError::of_io(whom, limit, &error, trust);
+        stream.set_nodelay(true).map_err(reported)?;
+        let peer = stream.peer_addr().map_err(reported)?;
         let tls = ClientConnection::new(Arc::new(config), ServerName::IpAddress(peer.ip().into()));
         let mut tls = tls.map_err(|error| DialError::of_tls(whom.clone(), &error, trust))?;
         let mut timed = TimedStream { stream, until };
-        shake_hands(&mut tls, &mut timed).map_err(told)?;
+        shake_hands(&mut tls, &mut timed).map_err(reported)?;
         let TimedStream { stream, .. } = timed;
         let version = version_of(tls.alpn_protocol());
         let version = version.ok_or_else(|| DialError::NoCalls(whom.clone()))?;
         let (key, secret) = peer_key(&tls).zip(call_secret(&tls)).ok_or_else(|| {
             DialError::Tls { whom: whom.clone(), why: "the handshake gave no secret".to_owned() }
         })?;
-        stream.set_nonblocking(true).map_err(told)?;
+        stream.set_nonblocking(true).map_err(reported)?;
         let (arrived, whom, trust) = (LineBuffer::default(), whom.clone(), Arc::clone(trust));
         Ok(Self { tls, stream, peer, version, key, secret, arrived, whom, trust })
     }
@@ -211,7 +211,7 @@ pub struct LineBuffer(Vec<u8>);
 /// A line longer than any message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "a line of more than {MAX_LINE} bytes, which is no message of a call; update taut on both sides"
+    "a line of more than {MAX_LINE} bytes is not a call message\nhint: update taut on both machines"
 )]
 pub struct LineTooLong;
 

@@ -15,11 +15,11 @@ use crate::trust::{HostKey, TrustError, TrustStore, host_name};
 #[derive(Debug, Error)]
 pub enum DialError {
     /// The name has no address.
-    #[error("{0}: there is no such host; write its address, or see whether its name is spelt so")]
+    #[error("{0}: unknown host\nhint: check the name, or write its address")]
     NoSuchHost(CallAddress),
     /// No answer at this address.
     #[error(
-        "{whom}: {why}; run taut serve there, or look for a firewall that drops TCP {}", whom.0.port
+        "{whom}: {why}\nhint: run taut serve there, and check that no firewall drops TCP {}", whom.0.port
     )]
     Unreachable {
         /// The address dialled.
@@ -28,7 +28,7 @@ pub enum DialError {
         why: String,
     },
     /// Dialling timed out.
-    #[error("{whom} did not answer within {limit:?}; see whether it is there and whether a firewall drops TCP {}", whom.0.port)]
+    #[error("{whom} did not answer within {limit:?}\nhint: check that it runs, and that no firewall drops TCP {}", whom.0.port)]
     TimedOut {
         /// The address dialled.
         whom: CallAddress,
@@ -37,9 +37,9 @@ pub enum DialError {
     },
     /// The peer closed the connection, for example to make room for another.
     #[error(
-        "{0} closed the connection before the handshake was done; {why}", why = match .0.1 {
-            None => "it may have too many half-open ones",
-            Some(_) => "run taut serve there: nothing answers where ssh leads to",
+        "{0} closed the connection during the handshake{why}", why = match .0.1 {
+            None => "; it may have too many half-open connections",
+            Some(_) => "\nhint: run taut serve there; ssh works, but no program answers",
         }
     )]
     Cut(CallAddress),
@@ -50,7 +50,7 @@ pub enum DialError {
     Untrusted(CallAddress),
     /// A peer name was given, but the peer is another host or untrusted.
     #[error(
-        "{whom} is not the host that is trusted by the name {name:?}, or none is (taut trust --list)\n\
+        "{whom} is not the trusted host {name:?} (see taut trust --list)\n\
          hint: run `taut pair` there, then `taut pair {name}={host}` here", host = whom.to_pair()
     )]
     OtherHost {
@@ -70,7 +70,7 @@ pub enum DialError {
         key: HostKey,
     },
     /// The handshake failed for another reason.
-    #[error("{whom}: no TLS came about: {why}; see whether taut serve runs there, of this version")]
+    #[error("{whom}: TLS handshake failed: {why}\nhint: check that taut serve of this version runs there")]
     Tls {
         /// The address dialled.
         whom: CallAddress,
@@ -78,7 +78,7 @@ pub enum DialError {
         why: String,
     },
     /// The peer does not accept calls.
-    #[error("{0} answers, and takes no calls; run taut serve there, or give its port")]
+    #[error("{0} does not accept calls\nhint: run taut serve there, or write its port")]
     NoCalls(CallAddress),
     /// This host's own key or trust list is unusable.
     #[error(transparent)]

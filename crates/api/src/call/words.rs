@@ -21,7 +21,7 @@ use thiserror::Error;
 
 /// Reason why a line is not a valid message, with its fix.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("what came is no message of a call ({0}); update taut on both sides")]
+#[error("invalid call message: {0}\nhint: update taut on both machines")]
 pub struct CallNonsense(String);
 
 /// A longer packet time is never intended.
@@ -29,14 +29,14 @@ const MAX_PTIME: Span = Span::from_secs(1);
 
 /// Encodes a message as a line with its terminator.
 pub fn written(message: &CallMessage) -> Vec<u8> {
-    let mut line = serde_json::to_vec(&SaidMessage::from(message)).unwrap_or_default();
+    let mut line = serde_json::to_vec(&MessageJson::from(message)).unwrap_or_default();
     line.push(b'\n');
     line
 }
 
 /// Parses a line.
 pub fn read(line: &[u8]) -> Result<CallMessage, CallNonsense> {
-    let said: SaidMessage = serde_json::from_slice(line).map_err(|error| {
+    let said: MessageJson = serde_json::from_slice(line).map_err(|error| {
         // The error quotes the peer.
         CallNonsense(printable(&error.to_string(), MAX_REASON))
     })?;
@@ -45,24 +45,24 @@ pub fn read(line: &[u8]) -> Result<CallMessage, CallNonsense> {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
-enum SaidMessage {
+enum MessageJson {
     Call {
         version: u32,
-        offer: SaidOffer,
+        offer: OfferJson,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resumes: Option<String>,
     },
     Accepted {
         call: String,
-        terms: SaidTerms,
+        terms: TermsJson,
         udp_port: u16,
     },
     Resumed {},
     Refused {
         why: String,
     },
-    Change(SaidTerms),
-    Changed(SaidTerms),
+    Change(TermsJson),
+    Changed(TermsJson),
     Kept {
         why: String,
     },
@@ -83,9 +83,9 @@ enum SaidMessage {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SaidOffer {
-    there: SaidAbilities,
-    back: SaidAbilities,
+struct OfferJson {
+    there: AbilitiesJson,
+    back: AbilitiesJson,
     paths: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_ns: Option<i64>,
@@ -94,7 +94,7 @@ struct SaidOffer {
     latency_max_ns: Option<i64>,
     /// Since version 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    adapts: Option<SaidAdaptation>,
+    adapts: Option<AdaptationJson>,
     /// From version 6 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     redundancy: Option<String>,
@@ -102,7 +102,7 @@ struct SaidOffer {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SaidAdaptation {
+struct AdaptationJson {
     codings: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bitrate_max: Option<u32>,
@@ -110,7 +110,7 @@ struct SaidAdaptation {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SaidAbilities {
+struct AbilitiesJson {
     rates: Vec<u32>,
     channels: Vec<u32>,
     codings: Vec<String>,
@@ -122,9 +122,9 @@ struct SaidAbilities {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SaidTerms {
-    there: SaidStream,
-    back: SaidStream,
+struct TermsJson {
+    there: StreamJson,
+    back: StreamJson,
     paths: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_ns: Option<i64>,
@@ -133,7 +133,7 @@ struct SaidTerms {
     latency_max_ns: Option<i64>,
     /// Since version 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    adapts: Option<SaidAdaptation>,
+    adapts: Option<AdaptationJson>,
     /// From version 6 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     redundancy: Option<String>,
@@ -141,7 +141,7 @@ struct SaidTerms {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SaidStream {
+struct StreamJson {
     rate: u32,
     channels: u32,
     coding: String,
@@ -151,7 +151,7 @@ struct SaidStream {
     ptime_ns: i64,
 }
 
-impl From<&CallMessage> for SaidMessage {
+impl From<&CallMessage> for MessageJson {
     fn from(message: &CallMessage) -> Self {
         let why = |reason: &CallReason| reason.as_str().to_owned();
         match message {
@@ -179,32 +179,32 @@ impl From<&CallMessage> for SaidMessage {
     }
 }
 
-impl TryFrom<SaidMessage> for CallMessage {
+impl TryFrom<MessageJson> for CallMessage {
     type Error = CallNonsense;
 
-    fn try_from(said: SaidMessage) -> Result<Self, CallNonsense> {
+    fn try_from(said: MessageJson) -> Result<Self, CallNonsense> {
         Ok(match said {
-            SaidMessage::Call { version, offer, resumes } => {
+            MessageJson::Call { version, offer, resumes } => {
                 let resumes = resumes.map(read_id).transpose()?;
                 Self::Call { version, offer: offer.try_into()?, resumes }
             }
-            SaidMessage::Accepted { call, terms, udp_port } => {
+            MessageJson::Accepted { call, terms, udp_port } => {
                 Self::Accepted { call: read_id(call)?, terms: terms.try_into()?, udp_port }
             }
-            SaidMessage::Resumed {} => Self::Resumed,
-            SaidMessage::Refused { why } => Self::Refused(CallReason::new(why)),
-            SaidMessage::Change(terms) => Self::Change(terms.try_into()?),
-            SaidMessage::Changed(terms) => Self::Changed(terms.try_into()?),
-            SaidMessage::Kept { why } => Self::Kept(CallReason::new(why)),
-            SaidMessage::Path { path, transport } => {
+            MessageJson::Resumed {} => Self::Resumed,
+            MessageJson::Refused { why } => Self::Refused(CallReason::new(why)),
+            MessageJson::Change(terms) => Self::Change(terms.try_into()?),
+            MessageJson::Changed(terms) => Self::Changed(terms.try_into()?),
+            MessageJson::Kept { why } => Self::Kept(CallReason::new(why)),
+            MessageJson::Path { path, transport } => {
                 let path = CallPath::named(&path);
                 let path = path.ok_or_else(|| CallNonsense("paths are udp and tcp".to_owned()))?;
                 Self::Path { path, transport }
             }
-            SaidMessage::Unheard { transport } => Self::Unheard { transport },
-            SaidMessage::Ping {} => Self::Ping,
-            SaidMessage::Pong {} => Self::Pong,
-            SaidMessage::Bye { why } => Self::Bye(CallReason::new(why)),
+            MessageJson::Unheard { transport } => Self::Unheard { transport },
+            MessageJson::Ping {} => Self::Ping,
+            MessageJson::Pong {} => Self::Pong,
+            MessageJson::Bye { why } => Self::Bye(CallReason::new(why)),
         })
     }
 }
@@ -232,7 +232,7 @@ fn read_redundancy(said: Option<String>) -> Result<Option<Redundancy>, CallNonse
     known.map_err(|_| CallNonsense("no redundancy that is known".to_owned()))
 }
 
-impl From<&CallOffer> for SaidOffer {
+impl From<&CallOffer> for OfferJson {
     fn from(offer: &CallOffer) -> Self {
         let paths = written_paths(&offer.paths);
         let [latency_ns, latency_max_ns] = offer.latency.map(spans).unwrap_or_default();
@@ -243,10 +243,10 @@ impl From<&CallOffer> for SaidOffer {
     }
 }
 
-impl TryFrom<SaidOffer> for CallOffer {
+impl TryFrom<OfferJson> for CallOffer {
     type Error = CallNonsense;
 
-    fn try_from(said: SaidOffer) -> Result<Self, CallNonsense> {
+    fn try_from(said: OfferJson) -> Result<Self, CallNonsense> {
         let (there, back) = (said.there.try_into()?, said.back.try_into()?);
         let latency = latency([said.latency_ns, said.latency_max_ns])?;
         let adapts = said.adapts.map(TryInto::try_into).transpose()?;
@@ -255,7 +255,7 @@ impl TryFrom<SaidOffer> for CallOffer {
     }
 }
 
-impl From<&StreamAbilities> for SaidAbilities {
+impl From<&StreamAbilities> for AbilitiesJson {
     fn from(abilities: &StreamAbilities) -> Self {
         let StreamAbilities { rates, channels, codings, ptimes, takes } = abilities;
         Self {
@@ -268,12 +268,12 @@ impl From<&StreamAbilities> for SaidAbilities {
     }
 }
 
-impl TryFrom<SaidAbilities> for StreamAbilities {
+impl TryFrom<AbilitiesJson> for StreamAbilities {
     type Error = CallNonsense;
 
     /// Omits unknown or out-of-range values: the peer may be newer.
-    fn try_from(said: SaidAbilities) -> Result<Self, CallNonsense> {
-        let SaidAbilities { rates, channels, codings, ptimes_ns: (least, most), takes_ns } = said;
+    fn try_from(said: AbilitiesJson) -> Result<Self, CallNonsense> {
+        let AbilitiesJson { rates, channels, codings, ptimes_ns: (least, most), takes_ns } = said;
         if [rates.len(), channels.len(), codings.len()].iter().any(|count| *count > MAX_LISTED) {
             return Err(CallNonsense(format!("an offer lists {MAX_LISTED} of each at most")));
         }
@@ -293,7 +293,7 @@ impl TryFrom<SaidAbilities> for StreamAbilities {
     }
 }
 
-impl From<&CallTerms> for SaidTerms {
+impl From<&CallTerms> for TermsJson {
     fn from(terms: &CallTerms) -> Self {
         let paths = written_paths(&terms.paths);
         let usual = terms.latency == CallLatency::AUTO;
@@ -305,10 +305,10 @@ impl From<&CallTerms> for SaidTerms {
     }
 }
 
-impl TryFrom<SaidTerms> for CallTerms {
+impl TryFrom<TermsJson> for CallTerms {
     type Error = CallNonsense;
 
-    fn try_from(said: SaidTerms) -> Result<Self, CallNonsense> {
+    fn try_from(said: TermsJson) -> Result<Self, CallNonsense> {
         let (there, back) = (said.there.try_into()?, said.back.try_into()?);
         let latency = latency([said.latency_ns, said.latency_max_ns])?;
         let latency = latency.unwrap_or(CallLatency::AUTO);
@@ -318,17 +318,17 @@ impl TryFrom<SaidTerms> for CallTerms {
     }
 }
 
-impl From<&CallAdaptation> for SaidAdaptation {
+impl From<&CallAdaptation> for AdaptationJson {
     fn from(adapts: &CallAdaptation) -> Self {
         let codings = adapts.codings.iter().map(|coding| coding.name().to_owned()).collect();
         Self { codings, bitrate_max: adapts.max_bitrate }
     }
 }
 
-impl TryFrom<SaidAdaptation> for CallAdaptation {
+impl TryFrom<AdaptationJson> for CallAdaptation {
     type Error = CallNonsense;
 
-    fn try_from(said: SaidAdaptation) -> Result<Self, CallNonsense> {
+    fn try_from(said: AdaptationJson) -> Result<Self, CallNonsense> {
         if said.codings.len() > MAX_LISTED {
             return Err(CallNonsense(format!("{MAX_LISTED} codings are listed at most")));
         }
@@ -357,7 +357,7 @@ fn latency(said: [Option<i64>; 2]) -> Result<Option<CallLatency>, CallNonsense> 
     }
 }
 
-impl From<&StreamTerms> for SaidStream {
+impl From<&StreamTerms> for StreamJson {
     fn from(terms: &StreamTerms) -> Self {
         let usual = terms.coding.usual_for(terms.channels);
         Self {
@@ -370,10 +370,10 @@ impl From<&StreamTerms> for SaidStream {
     }
 }
 
-impl TryFrom<SaidStream> for StreamTerms {
+impl TryFrom<StreamJson> for StreamTerms {
     type Error = CallNonsense;
 
-    fn try_from(said: SaidStream) -> Result<Self, CallNonsense> {
+    fn try_from(said: StreamJson) -> Result<Self, CallNonsense> {
         let rate = Rate::new(said.rate).map_err(|error| CallNonsense(error.to_string()))?;
         let channels =
             Channels::new(said.channels).map_err(|error| CallNonsense(error.to_string()))?;

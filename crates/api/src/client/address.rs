@@ -23,7 +23,7 @@ pub struct WorkerAddress {
 /// Error for an invalid worker address.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "{0:?} is no worker: write HOST, HOST:PORT or NAME=HOST:PORT, and an IPv6 address as [::1]:17230"
+    "invalid worker address {0:?}\nhint: write HOST, HOST:PORT or NAME=HOST:PORT, and an IPv6 address as [::1]:17230"
 )]
 pub struct NoWorkerAddress(pub String);
 

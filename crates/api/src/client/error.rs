@@ -11,7 +11,7 @@ use crate::trust::{HostKey, TrustError};
 #[derive(Debug, Error)]
 pub enum AskError {
     /// No answer at this address.
-    #[error("{worker}: {why}; run taut work there, or look for a firewall that drops TCP {}", worker.port)]
+    #[error("{worker}: {why}\nhint: run taut work there, and check that no firewall drops TCP {}", worker.port)]
     Unreachable {
         /// The worker.
         worker: WorkerAddress,
@@ -19,12 +19,12 @@ pub enum AskError {
         why: String,
     },
     /// The name has no address.
-    #[error("{0}: {host} is no host that is known here; write {host}=ADDRESS, such as {host}=10.0.0.3", host = .0.host)]
+    #[error("{0}: unknown host {host}\nhint: write {host}=ADDRESS, such as {host}=10.0.0.3", host = .0.host)]
     NoSuchHost(WorkerAddress),
     /// The request timed out.
     #[error(
-        "{worker} did not answer within {:?}; see whether it runs (taut work) and is not \
-         stopped, and ask again", rounded(*waited)
+        "{worker} did not answer within {:?}\nhint: check that taut work runs there and is not \
+         stopped", rounded(*waited)
     )]
     TimedOut {
         /// The worker.
@@ -33,7 +33,7 @@ pub enum AskError {
         waited: Duration,
     },
     /// The worker is on another host, and the client has no trust store.
-    #[error("{0} is another host, and those are asked by TLS alone; make a key by taut id first")]
+    #[error("{0} is another host, which needs TLS, and this host has no key\nhint: create one with taut id")]
     NoTrust(WorkerAddress),
     /// This host does not trust the worker.
     #[error(
@@ -42,7 +42,7 @@ pub enum AskError {
     Untrusted(WorkerAddress),
     /// A worker name was given, but the worker is another host or untrusted.
     #[error(
-        "{worker} is not the host that is trusted by the name {name:?}, or none is (taut trust --list)\n\
+        "{worker} is not the trusted host {name:?} (see taut trust --list)\n\
          hint: run `taut pair` there, then `taut pair {name}={host}` here", host = worker.host
     )]
     OtherHost {
@@ -62,7 +62,7 @@ pub enum AskError {
         key: HostKey,
     },
     /// The handshake failed for another reason.
-    #[error("{worker}: no TLS came about: {why}; see whether it is taut work, and of this version")]
+    #[error("{worker}: TLS handshake failed: {why}\nhint: check that taut work of this version runs there")]
     Tls {
         /// The worker.
         worker: WorkerAddress,
@@ -81,7 +81,7 @@ pub enum AskError {
     },
     /// The response is invalid.
     #[error(
-        "{worker} answers as no worker of version {version} does ({what}); update taut on both hosts"
+        "{worker}: invalid answer for version {version}: {what}\nhint: update taut on both hosts"
     )]
     Nonsense {
         /// The worker.

@@ -270,7 +270,7 @@ impl Transport for WorkerTransport {
 }
 
 /// Maps an HTTP error after this time, for the connection made by this connector.
-pub(super) fn told(
+pub(super) fn reported(
     worker: &WorkerAddress,
     waited: Duration,
     error: HttpError,

@@ -54,7 +54,7 @@ pub(super) fn pipelines(
     let place = path.display();
     let Value::Array(written) = written else {
         let why = format!(
-            "in {place}: pipeline is to be a list; write [[pipeline]] with name and plugins"
+            "in {place}: pipeline is not a list\nhint: write [[pipeline]] with name and plugins"
         );
         return (Vec::new(), vec![why]);
     };
@@ -62,7 +62,7 @@ pub(super) fn pipelines(
     for one in written {
         match pipeline(one, workers) {
             Ok(pipeline) if is_taken(&pipelines, &pipeline) => complaints.push(format!(
-                "in {place}: `{}` of these workers is there twice; choose another name for one of them",
+                "in {place}: two pipelines of these workers have the name `{}`\nhint: rename one of them",
                 pipeline.plugin.id
             )),
             Ok(pipeline) => pipelines.push(pipeline),
@@ -83,7 +83,7 @@ fn is_taken(pipelines: &[Pipeline], new: &Pipeline) -> bool {
 fn pipeline(written: Value, workers: &[SavedWorker]) -> Result<Pipeline, String> {
     let WrittenPipeline { name, plugins } = written.try_into().map_err(|error: toml::de::Error| {
         let why = error.message().replace('\n', ", ");
-        format!("a pipeline has a name and plugins: {why}; write name = \"NAME\", plugins = [\"WORKER/ID\"]")
+        format!("invalid pipeline: {why}\nhint: write name = \"NAME\", plugins = [\"WORKER/ID\"]")
     })?;
     let stages = plugins.iter().map(|plugin| stage(&name, plugin, workers));
     let stages = stages.collect::<Result<Vec<_>, _>>()?;
@@ -103,8 +103,8 @@ fn stage(pipeline: &str, named: &str, workers: &[SavedWorker]) -> Result<Pipelin
     });
     found.ok_or_else(|| {
         format!(
-            "pipeline `{pipeline}` has a plugin `{named}`, which no worker has whose catalogue was saved; write \
-             WORKER/ID, as taut plugins --worker WORKER lists it, after taut plugins --worker WORKER --save"
+            "pipeline `{pipeline}`: no saved worker has a plugin `{named}`\nhint: run taut plugins --worker \
+             WORKER --save, and write WORKER/ID with an id that it lists"
         )
     })
 }
@@ -171,7 +171,7 @@ mod tests {
         assert!(
             complaints
                 .iter()
-                .all(|why| why.starts_with("in tautline.toml: ") && why.contains("; "))
+                .all(|why| why.starts_with("in tautline.toml: ") && why.contains("\nhint: "))
         );
         assert_eq!(by("pipeline = 3").1.len(), 1);
         assert_eq!(by("[offload").1.len(), 0);

@@ -10,7 +10,7 @@ pub(super) const OLDEST: u64 = 4096;
 const REPLAY_BITS: u64 = u64::BITS as u64;
 
 #[derive(Debug, Clone, Copy, Default)]
-struct HeardSource {
+struct KnownSource {
     ssrc: u32,
     newest: u64,
     /// Bit mask of received packets: the newest and those before it.
@@ -20,20 +20,20 @@ struct HeardSource {
 
 /// Sources sorted by SSRC, with fixed memory; if full, the one silent longest is forgotten.
 #[derive(Debug)]
-pub(super) struct HeardSources {
+pub(super) struct SourceTable {
     /// The first `known` entries are valid.
-    sources: Box<[HeardSource]>,
+    sources: Box<[KnownSource]>,
     known: usize,
     packets: u64,
 }
 
-impl HeardSources {
+impl SourceTable {
     pub(super) fn new() -> Self {
-        let sources = vec![HeardSource::default(); MAX_SOURCES].into();
+        let sources = vec![KnownSource::default(); MAX_SOURCES].into();
         Self { sources, known: 0, packets: 0 }
     }
 
-    fn known(&self) -> &[HeardSource] {
+    fn known(&self) -> &[KnownSource] {
         &self.sources[..self.known]
     }
 
@@ -48,7 +48,7 @@ impl HeardSources {
     /// Whether this index was received before, or is too old to know.
     pub(super) fn came(&self, ssrc: u32, index: u64) -> bool {
         let Ok(at) = self.find(ssrc) else { return false };
-        let HeardSource { newest, seen, .. } = self.sources[at];
+        let KnownSource { newest, seen, .. } = self.sources[at];
         match newest.checked_sub(index) {
             None => false,
             Some(before) => before >= REPLAY_BITS || seen >> before & 1 == 1,
@@ -70,11 +70,11 @@ impl HeardSources {
                     source.seen |= 1 << (source.newest - index);
                 }
             }
-            Err(at) => self.insert(at, HeardSource { ssrc, newest: index, seen: 1, used }),
+            Err(at) => self.insert(at, KnownSource { ssrc, newest: index, seen: 1, used }),
         }
     }
 
-    fn insert(&mut self, mut at: usize, source: HeardSource) {
+    fn insert(&mut self, mut at: usize, source: KnownSource) {
         if self.known == MAX_SOURCES {
             let oldest = self.known().iter().enumerate().min_by_key(|(_, source)| source.used);
             let Some((oldest, _)) = oldest else { return };
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_source_that_was_silent_longest_is_forgotten() {
-        let mut heard = HeardSources::new();
+        let mut heard = SourceTable::new();
         heard.note(7, 70_000);
         for ssrc in 100..100 + 10 * MAX_SOURCES as u32 {
             heard.note(ssrc, 1);
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn what_came_is_known_for_64_numbers_and_what_is_older_counts_as_come() {
-        let mut heard = HeardSources::new();
+        let mut heard = SourceTable::new();
         heard.note(1, 100);
         heard.note(1, 98);
         for (index, came) in [(100, true), (99, false), (98, true), (101, false), (36, true)] {

@@ -138,15 +138,15 @@ impl fmt::Debug for MasterKey {
 pub enum NoMasterKey {
     /// Unknown profile.
     #[error(
-        "{0} is no profile that is known here; AEAD_AES_256_GCM, AEAD_AES_128_GCM and AES_CM_128_HMAC_SHA1_80 are"
+        "unknown SRTP profile {0}: must be AEAD_AES_256_GCM, AEAD_AES_128_GCM or AES_CM_128_HMAC_SHA1_80"
     )]
     Profile(String),
     /// Wrong format.
-    #[error("a key is one line, PROFILE inline:BASE64; make one with taut srtp-key")]
+    #[error("not a key: must be one line, PROFILE inline:BASE64")]
     Form,
     /// The length belongs to another profile.
     #[error(
-        "a key of {profile} is {wanted} bytes in base64, key and salt, and this has {is}; make one with taut srtp-key"
+        "the key has {is} bytes: {profile} needs {wanted}, key and salt, in base64"
     )]
     Length {
         /// The given profile.
@@ -157,10 +157,10 @@ pub enum NoMasterKey {
         is: usize,
     },
     /// A master key identifier follows, which is unsupported (RFC 3711 §3.1).
-    #[error("a key that changes by an MKI is not read; give one key alone")]
+    #[error("keys with an MKI are not supported")]
     KeyIdentifier,
     /// The system has no random numbers.
-    #[error("the system gave no random numbers; is /dev/urandom there?")]
+    #[error("cannot read random bytes\nhint: check that /dev/urandom exists")]
     Random,
 }
 
@@ -169,7 +169,7 @@ fn shown(text: &str) -> String {
     let name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     match text.chars().all(name) && text.len() <= 40 && text.contains('_') {
         true => format!("`{text}`"),
-        false => "what stands there".to_owned(),
+        false => "in this place".to_owned(),
     }
 }
 
@@ -200,8 +200,8 @@ const MAX_BYTES: u64 = 1024;
 const RULES: FileRules = FileRules {
     forbidden: 0o077,
     otherwise: (
-        "others may read or change this key",
-        "if somebody may have, make another with taut srtp-key; otherwise",
+        "other users can read or change this key",
+        "if another user may have read it, create a new one with taut srtp-key",
         0o600,
     ),
     max_bytes: MAX_BYTES,
@@ -211,8 +211,8 @@ const RULES: FileRules = FileRules {
 
 const DESCRIPTION_RULES: FileRules = FileRules {
     otherwise: (
-        "others may read or change the key in this description",
-        "if somebody may have, make another; otherwise",
+        "other users can read or change the key in this description",
+        "if another user may have read it, create a new one",
         0o600,
     ),
     ..RULES
@@ -230,10 +230,10 @@ pub fn read_key(path: &Path) -> Result<MasterKey, TrustError> {
     let content = |what| TrustError::Content {
         path: path.to_owned(),
         what,
-        mend: "give the file that taut srtp-key made",
+        hint: "name a file that taut srtp-key created",
     };
     let text = files::read(path, &RULES)?;
-    let text = text.ok_or_else(|| content("there is no such file".to_owned()))?;
+    let text = text.ok_or_else(|| content("no such file".to_owned()))?;
     text.parse().map_err(|error: super::NoMasterKey| content(error.to_string()))
 }
 
@@ -247,7 +247,7 @@ pub fn write_key(path: &Path, key: &MasterKey) -> Result<(), TrustError> {
     }
     Err(TrustError::Content {
         path: path.to_owned(),
-        what: "there is a file of this name".to_owned(),
-        mend: "give another name, or move it away",
+        what: "the file exists already".to_owned(),
+        hint: "choose another name, or move it away",
     })
 }

@@ -10,10 +10,10 @@ use tautline_io::local::effective_user;
 
 use super::TrustError;
 
-const HERE: &str = "set TAUT_HOME to a folder of yours, or mend its rights";
+const HERE: &str = "fix the permissions, or set TAUT_HOME to a folder of yours";
 
 pub(crate) fn refused(tried: &'static str, path: &Path, error: std::io::Error) -> TrustError {
-    TrustError::Io { tried, path: path.to_owned(), error, mend: HERE }
+    TrustError::Io { tried, path: path.to_owned(), error, hint: HERE }
 }
 
 pub(crate) struct FileRules {
@@ -28,8 +28,8 @@ pub(crate) struct FileRules {
 const FOLDER: FileRules = FileRules {
     forbidden: 0o022,
     otherwise: (
-        "others may change whom this host trusts",
-        "look through it with taut trust --list, after",
+        "other users can change which machines this one trusts",
+        "then check them with taut trust --list",
         0o700,
     ),
     max_bytes: 0,
@@ -46,8 +46,8 @@ impl FileRules {
         if mode & self.forbidden == 0 {
             return Ok(());
         }
-        let (what, mend, right) = self.otherwise;
-        Err(TrustError::Rights { what, path: path.to_owned(), mode, mend, right })
+        let (what, hint, right) = self.otherwise;
+        Err(TrustError::Rights { what, path: path.to_owned(), mode, hint, right })
     }
 }
 
@@ -83,9 +83,9 @@ pub(crate) fn read(path: &Path, expected: &FileRules) -> Result<Option<String>, 
     let mut text = String::new();
     file.take(expected.max_bytes + 1).read_to_string(&mut text).map_err(cannot)?;
     if text.len() as u64 > expected.max_bytes {
-        let what = format!("more than {} bytes are no such file", expected.max_bytes);
-        let mend = "move it away and make it again";
-        return Err(TrustError::Content { path: path.to_owned(), what, mend });
+        let what = format!("more than {} bytes", expected.max_bytes);
+        let hint = "move it away and create a new one";
+        return Err(TrustError::Content { path: path.to_owned(), what, hint });
     }
     Ok(Some(text))
 }

@@ -20,14 +20,13 @@ pub(super) const IDENTITY_FILE: &str = "identity.pem";
 const PKCS8_PREFIX: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 const PEM_LINE: usize = 64;
-const ANEW: &str = "move it away, and taut id makes another; the other hosts must trust that anew";
+const ANEW: &str = "move it away, create a new one with taut id, and pair with the other machines again";
 
 const EXPECTED: FileRules = FileRules {
     forbidden: 0o077,
     otherwise: (
-        "others may read this host's key",
-        "if nobody can have read it meanwhile, take the rights away; else move it away, and trust the \
-         next one anew",
+        "other users can read this host's key",
+        "if another user may have read it, move it away instead and create a new one with taut id",
         0o600,
     ),
     max_bytes: 64 * 1024,
@@ -63,7 +62,7 @@ impl HostIdentity {
     pub fn load(folder: &Path) -> Result<Option<Self>, TrustError> {
         let path = folder.join(IDENTITY_FILE);
         let Some(text) = files::read_in_own_folder(&path, &EXPECTED)? else { return Ok(None) };
-        let wrong = |what: String| TrustError::Content { path: path.clone(), what, mend: ANEW };
+        let wrong = |what: String| TrustError::Content { path: path.clone(), what, hint: ANEW };
         let private = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes())
             .map_err(|error| wrong(format!("no private key stands in it ({error})")))?;
         Self::of(private).map(Some).map_err(|error| wrong(error.to_string()))

@@ -242,12 +242,12 @@ impl Pairing {
     /// Sends whether the codes are the `same`, and if so waits for the other host's answer. `Ok` if
     /// both users confirmed.
     pub fn confirm(mut self, same: bool) -> Result<(), PairingError> {
-        let told = write(&mut self.line, &[u8::from(same)]);
+        let reported = write(&mut self.line, &[u8::from(same)]);
         if !same {
             return Err(PairingError::NotConfirmed);
         }
         let mut answer = [0];
-        told.and_then(|()| self.line.read_exact(&mut answer)).map_err(PairingError::Lost)?;
+        reported.and_then(|()| self.line.read_exact(&mut answer)).map_err(PairingError::Lost)?;
         if answer == [1] { Ok(()) } else { Err(PairingError::Refused) }
     }
 }

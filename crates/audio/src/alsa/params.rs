@@ -86,26 +86,26 @@ fn no_access(spec: &AlsaSpec, error: ::alsa::Error) -> DeviceError {
     if error.func() != "snd_pcm_hw_params_set_access" {
         return unusable(spec, error);
     }
-    let mend = "use a PCM of type plug in front of it, which converts".to_owned();
-    refusal(spec, "it takes no interleaved frames".to_owned(), mend)
+    let hint = "use a PCM of type plug in front of it, which converts".to_owned();
+    refusal(spec, "it takes no interleaved frames".to_owned(), hint)
 }
 
 pub(super) fn unusable(spec: &AlsaSpec, error: ::alsa::Error) -> DeviceError {
     let answer = format!("ALSA could not set it up: {}: {}", error.func(), sentence(error.errno()));
-    let mend = match spec.plugged() {
+    let hint = match spec.plugged() {
         Some(plugged) => format!("try {plugged}, or look at what `dmesg` says of it"),
         None => CONFIGURED.to_owned(),
     };
-    refusal(spec, answer, mend)
+    refusal(spec, answer, hint)
 }
 
 impl Narrowing<'_> {
     fn refuse(&self, answer: String, option: &str) -> DeviceError {
-        let mend = match self.spec.plugged() {
+        let hint = match self.spec.plugged() {
             Some(plugged) => format!("add {option}, or use {plugged}, which converts"),
             None => format!("add {option}"),
         };
-        refusal(self.spec, answer, mend)
+        refusal(self.spec, answer, hint)
     }
 
     fn channels(&self) -> Result<(), DeviceError> {
@@ -129,12 +129,12 @@ impl Narrowing<'_> {
         let Some(nearest) = nearest else {
             let least = self.params.get_rate_min().unwrap_or(0);
             let most = self.params.get_rate_max().unwrap_or(0);
-            let mend = match self.spec.plugged() {
+            let hint = match self.spec.plugged() {
                 Some(plugged) => format!("use {plugged}, which converts"),
                 None => "use another PCM".to_owned(),
             };
             let answer = format!("it runs at {} Hz, which no stream does", range(least, most));
-            return Err(refusal(self.spec, answer, mend));
+            return Err(refusal(self.spec, answer, hint));
         };
         let listed: Vec<String> = ours.iter().map(u32::to_string).collect();
         let only = if ours.len() == 1 { "only " } else { "" };
@@ -159,12 +159,12 @@ impl Narrowing<'_> {
                 refusal(self.spec, answer, format!("use format={}", listed.join(" or format=")))
             }
             _ => {
-                let mend = match self.spec.plugged() {
+                let hint = match self.spec.plugged() {
                     Some(plugged) => format!("use {plugged}, which converts"),
                     None => "use a plug PCM in front of it, which converts".to_owned(),
                 };
                 let names = CardFormat::BEST_FIRST.map(CardFormat::name).join(", ");
-                refusal(self.spec, format!("it takes none of {names}"), mend)
+                refusal(self.spec, format!("it takes none of {names}"), hint)
             }
         })
     }
@@ -201,7 +201,7 @@ impl Narrowing<'_> {
             counted(fewest, greatest.max(fewest), "period")
         );
         let nearest = i64::from(periods).clamp(fewest, greatest.max(fewest));
-        let mend = if nearest == i64::from(periods) {
+        let hint = if nearest == i64::from(periods) {
             // In range but rejected: not every length is possible.
             let near = self.params.clone();
             let near = near.set_buffer_size_near(period * nearest).unwrap_or(least);
@@ -209,7 +209,7 @@ impl Narrowing<'_> {
         } else {
             format!("add --periods {nearest}")
         };
-        Err(refusal(self.spec, answer, mend))
+        Err(refusal(self.spec, answer, hint))
     }
 }
 

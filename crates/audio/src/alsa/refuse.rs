@@ -10,8 +10,8 @@ use tautline_proto::device::{DeviceError, Direction};
 use super::pcm::PcmError;
 use super::spec::AlsaSpec;
 
-pub(super) fn refusal(spec: &AlsaSpec, answer: String, mend: String) -> DeviceError {
-    DeviceError { tried: spec.to_string(), answer, mend }
+pub(super) fn refusal(spec: &AlsaSpec, answer: String, hint: String) -> DeviceError {
+    DeviceError { tried: spec.to_string(), answer, hint }
 }
 
 pub(super) const CONFIGURED: &str = "mend what /etc/asound.conf or ~/.asoundrc say of it";
@@ -27,7 +27,7 @@ pub(super) fn not_opened(
     errno: i32,
     said: &str,
 ) -> DeviceError {
-    let (answer, mend) = match errno {
+    let (answer, hint) = match errno {
         _ if spec.card().is_some_and(|card| !is_here(card)) => (none_such(direction), name_one()),
         libc::ENOENT | libc::ENODEV | libc::ENXIO => (none_such(direction), name_one()),
         libc::EBUSY => busy(spec, direction),
@@ -50,7 +50,7 @@ pub(super) fn not_opened(
             (format!("ALSA could not open it: {said}"), CONFIGURED.to_owned())
         }
     };
-    refusal(spec, answer, mend)
+    refusal(spec, answer, hint)
 }
 
 fn none_such(direction: Direction) -> String {
@@ -134,7 +134,7 @@ pub(super) struct CardErrors {
 
 impl CardErrors {
     pub(super) fn new(spec: &AlsaSpec) -> Self {
-        let loss = |answer: &str, mend: &str| refusal(spec, answer.to_owned(), mend.to_owned());
+        let loss = |answer: &str, hint: &str| refusal(spec, answer.to_owned(), hint.to_owned());
         let mut refused = loss("its driver answered error ", "look at what `dmesg` says of it");
         refused.answer.reserve(16);
         Self {
@@ -153,7 +153,7 @@ impl CardErrors {
 
     pub(super) fn take(&mut self, trouble: PcmError) -> DeviceError {
         const NOTHING: DeviceError =
-            DeviceError { tried: String::new(), answer: String::new(), mend: String::new() };
+            DeviceError { tried: String::new(), answer: String::new(), hint: String::new() };
         let loss = match trouble {
             PcmError::Unplugged => &mut self.unplugged,
             PcmError::Refused(errno) => {
@@ -181,8 +181,8 @@ mod tests {
         let error = losses.take(PcmError::Refused(i32::MIN));
         assert_eq!(error.answer.capacity(), room);
         assert!(error.to_string().contains("error -2147483648"), "{error}");
-        snapshot!(losses.take(PcmError::Unplugged).mend);
-        assert!(losses.take(PcmError::Stopped).mend.contains("--period"));
+        snapshot!(losses.take(PcmError::Unplugged).hint);
+        assert!(losses.take(PcmError::Stopped).hint.contains("--period"));
     }
 
     #[test]

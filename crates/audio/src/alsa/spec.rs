@@ -33,15 +33,15 @@ impl FromStr for AlsaSpec {
     type Err = DeviceError;
 
     fn from_str(rest: &str) -> Result<Self, DeviceError> {
-        let refuse = |answer: String, mend: String| DeviceError {
+        let refuse = |answer: String, hint: String| DeviceError {
             tried: format!("alsa:{rest}"),
             answer,
-            mend,
+            hint,
         };
         let (name, options) = rest.split_once('?').unwrap_or((rest, ""));
         if name.is_empty() || name.contains('\0') {
-            let mend = "name one, such as alsa:hw:0".to_owned();
-            return Err(refuse("the name is missing".to_owned(), mend));
+            let hint = "name one, such as alsa:hw:0".to_owned();
+            return Err(refuse("the name is missing".to_owned(), hint));
         }
         let mut spec = Self::named(name);
         for option in options.split('&').filter(|option| !option.is_empty()) {

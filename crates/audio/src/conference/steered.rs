@@ -61,7 +61,7 @@ impl SteeredReader {
         &mut self,
         frames: usize,
         times: PieceTimes,
-        is_heard: impl Fn(usize) -> bool,
+        is_received: impl Fn(usize) -> bool,
     ) -> ReadNews {
         self.bus.take();
         let mut news = ReadNews::default();
@@ -106,12 +106,12 @@ impl SteeredReader {
             self.parts.iter_mut().for_each(|part| part.resampler.set_fraction(0));
         }
         // Frames that should have been played but were not are silence for all.
-        let plays = |part| newest.plays(part) && is_heard(part);
+        let plays = |part| newest.plays(part) && is_received(part);
         news.missed =
             self.bus.ahead_of(place.frame.as_frames()) < count && (0..self.parts.len()).any(plays);
         for part in 0..self.parts.len() {
             let reaches = place.frame.as_frames() - half as i64;
-            let sounds = is_heard(part) && self.bus.sounds_from(part, reaches);
+            let sounds = is_received(part) && self.bus.sounds_from(part, reaches);
             if sounds {
                 news.missed |= self.pull(part, frames, (from, place), step);
             }

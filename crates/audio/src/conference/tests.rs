@@ -160,7 +160,7 @@ fn tone(at: LocalTime, _: i64) -> f32 {
 #[test]
 fn what_parts_play_is_summed_and_the_room_is_theirs_alone() {
     let mut room = Room::of(3);
-    let _heard = [room.seat(0, loud), room.seat(2, loud)];
+    let _received = [room.seat(0, loud), room.seat(2, loud)];
     assert_eq!(room.play(), [0.5; PERIOD]);
     room.parts.0.seats[0].playback.seat.take();
     assert_eq!(room.play(), [0.25; PERIOD]);

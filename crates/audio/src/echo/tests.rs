@@ -117,7 +117,7 @@ fn decibels_less(clocks: &Clocks, seconds: usize) -> f64 {
             played.extend(samples.iter().map(|sample| f64::from(*sample)));
             shifts.extend(core::iter::repeat_n(shift, PERIOD));
         }
-        let heard_at = |frame: f64| -> f64 {
+        let received_at = |frame: f64| -> f64 {
             let mut place = (frame - shift) * pace;
             if place < 0.0 || place as usize >= shifts.len() || shifts[place as usize] < shift {
                 place = frame * pace;
@@ -132,7 +132,7 @@ fn decibels_less(clocks: &Clocks, seconds: usize) -> f64 {
             one(whole) * (1.0 - part) + one(whole + 1.0) * part
         };
         let line: Vec<f64> = (0..PERIOD + room.len())
-            .map(|at| heard_at(now_frame + at as f64 - room.len() as f64))
+            .map(|at| received_at(now_frame + at as f64 - room.len() as f64))
             .collect();
         let mut samples: Vec<f32> = (0..PERIOD)
             .map(|frame| {

@@ -14,7 +14,7 @@ use crate::toolbox::callback::{Ports, interleave, lay_out, part};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Woken {
     pub(crate) now: LocalTime,
-    pub(crate) told: CycleTimes,
+    pub(crate) reported: CycleTimes,
     pub(crate) uncertainty: Span,
     pub(crate) xruns: u32,
     pub(crate) latency: Sides<PortLatency>,
@@ -61,13 +61,13 @@ impl Adaptor {
     ) -> Flow {
         let _realtime = realtime::scope();
         let Settings { rate, channels, period, .. } = self.settings;
-        let Woken { now, told, .. } = woken;
-        let begun = self.clock.begin(told);
+        let Woken { now, reported, .. } = woken;
+        let begun = self.clock.begin(reported);
         // Frames skipped without a report count as one xrun.
-        let silent = begun.skipped > Frames::ZERO && told.trouble == CycleFault::None;
+        let silent = begun.skipped > Frames::ZERO && reported.trouble == CycleFault::None;
         let (mut skipped, mut xruns) = (begun.skipped, woken.xruns.max(silent.into()));
         let met = Sides::each(|direction| self.met(&woken, begun.at, direction));
-        let (frames, count) = (told.frames.as_len(), channels.count());
+        let (frames, count) = (reported.frames.as_len(), channels.count());
         let mut from = 0;
         while from < frames {
             let to = frames.min(from + period.as_len());
@@ -112,7 +112,7 @@ impl Adaptor {
         let meets = match direction {
             Direction::Capture => {
                 // Sound from a program has no past: a block longer than a period needs one.
-                let away = latency.counted.max(woken.told.frames - period);
+                let away = latency.counted.max(woken.reported.frames - period);
                 began.min(woken.now) - rate.span_of(away)
             }
             Direction::Playback => began + rate.span_of(latency.counted.max(Frames::ZERO)),
@@ -167,7 +167,7 @@ mod tests {
         let (count, frames) = (after.1, Frames::new(frames));
         Woken {
             now: began + Span::from_micros(20),
-            told: CycleTimes { began, woke: began, count, frames, trouble: CycleFault::None },
+            reported: CycleTimes { began, woke: began, count, frames, trouble: CycleFault::None },
             uncertainty: Span::from_micros(10),
             xruns: 0,
             latency: Sides::each(|_| PortLatency {
@@ -323,11 +323,11 @@ mod tests {
         let (mut seen, mut adaptor) = (Seen::until(9), adaptor(Direction::Playback));
         adaptor.cycle(&mut seen, woken(FIRST, 96), &mut buffers(96));
         let mut next = Woken { xruns: 2, ..woken((Span::from_millis(7), 96), 96) };
-        next.told.began = START + Span::from_millis(2);
-        next.told.trouble = CycleFault::Break;
+        next.reported.began = START + Span::from_millis(2);
+        next.reported.trouble = CycleFault::Break;
         adaptor.cycle(&mut seen, next, &mut buffers(96));
-        let told: Vec<_> = seen.calls.iter().map(|call| (call.1.count(), call.2)).collect();
-        assert_eq!(told, [(0, 0), (0, 0), (240, 2), (0, 0)]);
+        let reported: Vec<_> = seen.calls.iter().map(|call| (call.1.count(), call.2)).collect();
+        assert_eq!(reported, [(0, 0), (0, 0), (240, 2), (0, 0)]);
     }
 
     #[test]
@@ -335,8 +335,8 @@ mod tests {
         let (mut seen, mut adaptor) = (Seen::until(9), adaptor(Direction::Capture));
         adaptor.cycle(&mut seen, woken(FIRST, 48), &mut buffers(48));
         let mut next = woken((Span::from_millis(2001), 48), 48);
-        next.told.began = START + Span::from_millis(1);
-        next.told.trouble = CycleFault::Break;
+        next.reported.began = START + Span::from_millis(1);
+        next.reported.trouble = CycleFault::Break;
         adaptor.cycle(&mut seen, next, &mut buffers(48));
         assert_eq!((seen.calls[1].1.count(), seen.calls[1].2), (96_000, 0));
     }

@@ -74,40 +74,40 @@ impl CycleClock {
         Self { rate, count: None, own: None, suspicion, xrun: 0, jitter }
     }
 
-    pub(crate) fn begin(&mut self, told: CycleTimes) -> Begun {
-        let length = self.rate.span_of(told.frames);
-        let behind = self.rate.span_of(self.behind(told.count));
-        let due = self.own.map_or(told.began - behind, |own| own.expected(told.woke));
-        let error = told.woke - due;
-        let moved = match (self.count, told.trouble) {
+    pub(crate) fn begin(&mut self, reported: CycleTimes) -> Begun {
+        let length = self.rate.span_of(reported.frames);
+        let behind = self.rate.span_of(self.behind(reported.count));
+        let due = self.own.map_or(reported.began - behind, |own| own.expected(reported.woke));
+        let error = reported.woke - due;
+        let moved = match (self.count, reported.trouble) {
             (None, _) => Some(error).filter(|error| *error > MOVED.least),
             (_, CycleFault::Break) if error > length => Some(error),
             (_, trouble) => self.moved_by(error, trouble == CycleFault::Xrun),
         };
         let mut begun = Begun { at: due, uncertainty: self.jitter, skipped: Frames::ZERO };
         if let Some(by) = moved {
-            begun = self.move_by(by, begun, &told);
+            begun = self.move_by(by, begun, &reported);
         } else {
             self.jitter += (error.abs().min(LATEST) - self.jitter).divided(AVERAGED);
         }
-        let next = if moved.is_some() { None } else { self.count }.unwrap_or(told.count);
-        self.count = Some(next.wrapping_add(told.frames.count() as u32));
+        let next = if moved.is_some() { None } else { self.count }.unwrap_or(reported.count);
+        self.count = Some(next.wrapping_add(reported.frames.count() as u32));
         if let Some(own) = &mut self.own {
-            own.pass(begun.at, (told.woke - begun.at).min(LATEST), length);
-            let near = (begun.at - told.began).abs() < JOINED;
+            own.pass(begun.at, (reported.woke - begun.at).min(LATEST), length);
+            let near = (begun.at - reported.began).abs() < JOINED;
             own.near = if near { own.near + length } else { Span::ZERO };
             if own.near > BEGINNING {
-                self.count = Some(told.count.wrapping_add(told.frames.count() as u32));
+                self.count = Some(reported.count.wrapping_add(reported.frames.count() as u32));
                 self.own = None;
             }
         }
         begun
     }
 
-    fn move_by(&mut self, by: Span, begun: Begun, told: &CycleTimes) -> Begun {
+    fn move_by(&mut self, by: Span, begun: Begun, reported: &CycleTimes) -> Begun {
         let at = begun.at + by;
-        let server_is_right = (told.began - at).abs() < MOVED_BY_XRUN.least;
-        let at = if server_is_right { told.began } else { at };
+        let server_is_right = (reported.began - at).abs() < MOVED_BY_XRUN.least;
+        let at = if server_is_right { reported.began } else { at };
         self.own = if server_is_right { None } else { Some(Loop::from(at)) };
         let skipped = match self.count {
             Some(_) => self.rate.frames_nearest(at - begun.at).max(Frames::ZERO),
@@ -280,8 +280,8 @@ mod tests {
             let woke = LocalTime::ZERO + MILLI.times(cycle);
             let trouble = if cycle == 9 { CycleFault::Xrun } else { CycleFault::None };
             let count = 48 * cycle as u32;
-            let told = CycleTimes { began: woke, woke, count, frames: PERIOD, trouble };
-            let begun = clock.begin(told);
+            let reported = CycleTimes { began: woke, woke, count, frames: PERIOD, trouble };
+            let begun = clock.begin(reported);
             assert_eq!(begun.skipped, Frames::ZERO, "{number}");
             let due = LocalTime::ZERO + MILLI.times(number.min(cycle));
             assert_eq!(begun.at, due, "{number}");
@@ -291,15 +291,15 @@ mod tests {
     #[test]
     fn an_xrun_that_nobody_tells_of_is_seen_after_eight_cycles() {
         let mut server = Server::new(LocalTime::ZERO);
-        let told: Vec<i64> = (0..40)
+        let reported: Vec<i64> = (0..40)
             .map(|cycle| {
                 let moved = if cycle < 10 { Span::ZERO } else { Span::from_millis(3) };
                 let woke = LocalTime::ZERO + MILLI.times(cycle) + moved;
                 server.cycle(woke, PERIOD, false).skipped.count()
             })
             .collect();
-        assert!((140..=144).contains(&told[17]), "{told:?}");
-        assert_eq!(told.iter().sum::<i64>(), told[17]);
+        assert!((140..=144).contains(&reported[17]), "{reported:?}");
+        assert_eq!(reported.iter().sum::<i64>(), reported[17]);
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl Library {
         let refuse = |answer: String| DeviceError {
             tried: format!("loading {}, the library of JACK", name.to_string_lossy()),
             answer,
-            mend: "install it: apt-get install libjack-jackd2-0".to_owned(),
+            hint: "install it: apt-get install libjack-jackd2-0".to_owned(),
         };
         // SAFETY: the name is zero-terminated; the library's own initialisation is outside our
         // control.

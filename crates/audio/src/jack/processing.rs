@@ -50,7 +50,7 @@ impl Processing {
         let interrupted = signals.interrupted.swap(false, Ordering::Relaxed);
         let woken = Woken {
             now: times.at + times.reading,
-            told: CycleTimes {
+            reported: CycleTimes {
                 began: before(times.since_begin),
                 woke: before(times.since_wake_up),
                 count: times.count,
@@ -65,7 +65,7 @@ impl Processing {
             xruns,
             latency: Sides::each(|direction| signals.latency(direction)),
         };
-        self.woke_ns.store(woken.told.woke.as_nanos(), Ordering::Relaxed);
+        self.woke_ns.store(woken.reported.woke.as_nanos(), Ordering::Relaxed);
         let flow = self.adaptor.cycle(process, woken, &mut buffers);
         if flow == Flow::Finished {
             signals.finished.store(true, Ordering::Relaxed);

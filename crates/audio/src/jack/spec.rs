@@ -27,8 +27,8 @@ impl JackSpec {
         Self { client: client.to_owned(), connect: Connect::Card, server: None, at_ports: false }
     }
 
-    pub(crate) fn error(&self, answer: impl Into<String>, mend: impl Into<String>) -> DeviceError {
-        DeviceError { tried: self.to_string(), answer: answer.into(), mend: mend.into() }
+    pub(crate) fn error(&self, answer: impl Into<String>, hint: impl Into<String>) -> DeviceError {
+        DeviceError { tried: self.to_string(), answer: answer.into(), hint: hint.into() }
     }
 }
 
@@ -36,10 +36,10 @@ impl FromStr for JackSpec {
     type Err = DeviceError;
 
     fn from_str(rest: &str) -> Result<Self, DeviceError> {
-        let refuse = |answer: String, mend: &str| DeviceError {
+        let refuse = |answer: String, hint: &str| DeviceError {
             tried: format!("jack:{rest}"),
             answer,
-            mend: mend.to_owned(),
+            hint: hint.to_owned(),
         };
         let (name, query) = rest.split_once('?').unwrap_or((rest, ""));
         if name.is_empty() {

@@ -105,7 +105,7 @@ impl Callee {
         let _realtime = realtime::scope();
         let called = process.filter(|_| !shared.is_over()).zip(report);
         let Some((process, report)) = called else {
-            self.course.begin_anew();
+            self.course.restart();
             self.pass_over(stream);
             return;
         };

@@ -54,7 +54,7 @@ impl GraphTiming {
         Self { to_converter: false, ..self }
     }
 
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.last = None;
     }
 
@@ -228,7 +228,7 @@ mod tests {
     fn what_begins_anew_has_skipped_nothing() {
         let mut course = course(Direction::Capture);
         skipped(&mut course, report(0));
-        course.begin_anew();
+        course.restart();
         assert_eq!(skipped(&mut course, report(1_000_000)), 0);
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct HeldNode {
 enum Made {
     Stream {
         _called: StreamListener<Callee>,
-        _heard: StreamListener<()>,
+        _received: StreamListener<()>,
         lost: Rc<RefCell<Option<String>>>,
         stream: Stream,
     },
@@ -123,7 +123,7 @@ pub(super) fn not_made(name: &str, answer: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
         answer: format!("PipeWire makes no such node: {answer}"),
-        mend: "see whether others work: pw-cat --list-targets".to_owned(),
+        hint: "see whether others work: pw-cat --list-targets".to_owned(),
     }
 }
 
@@ -158,7 +158,7 @@ fn stream(
         flags |= StreamFlags::AUTOCONNECT;
     }
     stream.connect(spa_direction(direction), None, flags, &mut [format.pod()])?;
-    Ok(Made::Stream { _called: called, _heard: heard, lost, stream })
+    Ok(Made::Stream { _called: called, _received: heard, lost, stream })
 }
 
 pub(super) fn spa_direction(direction: Direction) -> SpaDirection {

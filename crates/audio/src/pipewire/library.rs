@@ -92,7 +92,7 @@ pub(super) fn load(name: &str) -> Result<(), DeviceError> {
         tried: name.to_owned(),
         answer: format!("PipeWire's library cannot be loaded: {answer}"),
         // The newest function in use is pw_stream_get_time_n.
-        mend: "install it, 0.3.50 or later: apt-get install libpipewire-0.3-0".to_owned(),
+        hint: "install it, 0.3.50 or later: apt-get install libpipewire-0.3-0".to_owned(),
     })
 }
 

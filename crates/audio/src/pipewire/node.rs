@@ -27,7 +27,7 @@ pub(super) struct Node {
     latency: StreamLatency,
     promised: Span,
     shared: Arc<GraphShared>,
-    told: Option<(u32, u32)>,
+    reported: Option<(u32, u32)>,
     held: HeldNode,
 }
 
@@ -54,8 +54,8 @@ impl Node {
             }
         }
         let (notes, latency) = (notes.clone(), latency.clone());
-        let (promised, told) = (Span::ZERO, None);
-        Ok(Self { name, directions, settings, notes, latency, promised, shared, told, held })
+        let (promised, reported) = (Span::ZERO, None);
+        Ok(Self { name, directions, settings, notes, latency, promised, shared, reported, held })
     }
 
     /// Announces to the graph the latency to the far end: link offset minus the delay between
@@ -78,10 +78,10 @@ impl Node {
 
     fn tell(&mut self) {
         let pace = self.shared.pace();
-        if pace == self.told {
+        if pace == self.reported {
             return;
         }
-        self.told = pace;
+        self.reported = pace;
         let Some((quantum, hertz)) = pace else { return };
         let Settings { rate, period, .. } = self.settings;
         let graph = format!("{}: the graph calls every {quantum} frames at {hertz} Hz", self.name);
@@ -108,7 +108,7 @@ fn silent(name: &str) -> DeviceError {
         answer:
             "PipeWire does not call the node: the server stalled, or there is no session manager"
                 .to_owned(),
-        mend: "start both again: systemctl --user restart pipewire wireplumber".to_owned(),
+        hint: "start both again: systemctl --user restart pipewire wireplumber".to_owned(),
     }
 }
 
@@ -137,7 +137,7 @@ impl Device for Node {
                 break Ended::Gone(DeviceError {
                     tried: self.name.clone(),
                     answer: format!("the server is gone, or took the node out: {answer}"),
-                    mend: "start it again: systemctl --user restart pipewire wireplumber"
+                    hint: "start it again: systemctl --user restart pipewire wireplumber"
                         .to_owned(),
                 });
             }

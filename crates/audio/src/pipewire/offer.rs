@@ -10,7 +10,7 @@ use crate::toolbox::{DeviceDescription, DeviceSide, Offers, Sides};
 
 const PERIODS: u32 = 2;
 /// The sink that WirePlumber (`fallback-sink.lua`) creates if there is no other; it is inaudible.
-const STAND_IN: &str = "auto_null";
+const REPLACEMENT: &str = "auto_null";
 
 pub(crate) fn settle(
     spec: &PipeWireSpec,
@@ -38,7 +38,7 @@ fn not_both_ways(spec: &PipeWireSpec) -> DeviceError {
     DeviceError {
         tried: spec.to_string(),
         answer: "a node that goes both ways is connected port by port".to_owned(),
-        mend:
+        hint:
             "leave as=stream and target out, and connect it: pw-link; or name two nodes, one for \
                each way"
                 .to_owned(),
@@ -59,7 +59,7 @@ fn unconverted(
             "the graph runs at {} Hz, and for a node that goes both ways nothing converts to {}",
             graph.rate, wanted.rate
         ),
-        mend: format!("use --rate {}, or name two nodes, one for each way", graph.rate),
+        hint: format!("use --rate {}, or name two nodes, one for each way", graph.rate),
     })
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
 
 pub(crate) fn devices() -> Option<Sides<bool>> {
     let nodes = survey("pipewire:").ok()?.nodes;
-    let nodes = || nodes.iter().filter(|node| node.name != STAND_IN);
+    let nodes = || nodes.iter().filter(|node| node.name != REPLACEMENT);
     Some(Sides::each(|way| nodes().any(|node| direction(node) == Some(way))))
 }
 

@@ -166,7 +166,7 @@ impl Survey {
         self.nodes.iter().find(fits).cloned().ok_or_else(|| DeviceError {
             tried: self.name.clone(),
             answer: format!("there is no ‘{target}’ to connect to"),
-            mend: "taut devices lists what there is".to_owned(),
+            hint: "taut devices lists what there is".to_owned(),
         })
     }
 }
@@ -202,7 +202,7 @@ fn absent(name: &str, answer: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
         answer: format!("PipeWire: {answer}"),
-        mend: "start it (systemctl --user start pipewire wireplumber) and run taut as the user \
+        hint: "start it (systemctl --user start pipewire wireplumber) and run taut as the user \
                whose it is, with XDG_RUNTIME_DIR set"
             .to_owned(),
     }

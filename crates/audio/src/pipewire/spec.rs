@@ -39,10 +39,10 @@ impl FromStr for PipeWireSpec {
     type Err = DeviceError;
 
     fn from_str(rest: &str) -> Result<Self, DeviceError> {
-        let refuse = |answer: &str, mend: &str| DeviceError {
+        let refuse = |answer: &str, hint: &str| DeviceError {
             tried: format!("pipewire:{rest}"),
             answer: answer.to_owned(),
-            mend: mend.to_owned(),
+            hint: hint.to_owned(),
         };
         let (node, query) = rest.split_once('?').unwrap_or((rest, ""));
         if node.is_empty() {

@@ -104,8 +104,8 @@ impl Wired {
         let called = process.filter(|_| !shared.is_over()).zip(report(clock));
         let called = called.filter(|(_, report)| report.hertz == self.settings.rate.hertz());
         let Some((process, report)) = called else {
-            self.courses.capture.begin_anew();
-            self.courses.playback.begin_anew();
+            self.courses.capture.restart();
+            self.courses.playback.restart();
             self.silence(0);
             return;
         };

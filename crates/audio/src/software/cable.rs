@@ -61,7 +61,7 @@ struct CablePlug {
 impl CablePlug {
     fn new(name: &CableName, end: End, settings: &Settings) -> Result<Self, DeviceError> {
         let layout = RingLayout::new(settings);
-        let refused = |answer: String, mend: &str| error(name, answer, mend);
+        let refused = |answer: String, hint: &str| error(name, answer, hint);
         let buffer = settings.period.count().saturating_mul(settings.periods.into());
         if buffer > layout.longest_buffer() {
             let most = layout.longest_buffer();
@@ -69,8 +69,8 @@ impl CablePlug {
             return Err(refused(answer, "use smaller periods, or fewer"));
         }
         let cannot = |why: SharedError| {
-            let mend = "what a cable carries lies there";
-            refused(why.to_string(), mend)
+            let hint = "what a cable carries lies there";
+            refused(why.to_string(), hint)
         };
         let file = loop {
             let file = SharedFile::open(&layout.file_name(name)).map_err(cannot)?;
@@ -89,8 +89,8 @@ impl CablePlug {
             refused(answer, "use the same rate and as many channels at both ends, or another name")
         })?;
         if end == End::Playing && !file.try_lock(PLAYED, Hold::Alone).map_err(cannot)? {
-            let mend = "use another name, or end the other; to be heard a cable needs --input";
-            return Err(refused("another card plays on it".to_owned(), mend));
+            let hint = "use another name, or end the other; to be heard a cable needs --input";
+            return Err(refused("another card plays on it".to_owned(), hint));
         }
         file.lock(PLUGGING, Hold::Free, TIMEOUT).map_err(cannot)?;
         Ok(Self { ring, file })
@@ -106,8 +106,8 @@ impl Drop for CablePlug {
     }
 }
 
-fn error(name: &CableName, answer: String, mend: &str) -> DeviceError {
-    DeviceError { tried: format!("virtual:?cable={name}"), answer, mend: mend.to_owned() }
+fn error(name: &CableName, answer: String, hint: &str) -> DeviceError {
+    DeviceError { tried: format!("virtual:?cable={name}"), answer, hint: hint.to_owned() }
 }
 
 pub(crate) struct PlayingEnd {

@@ -47,8 +47,8 @@ pub(crate) struct FileRequest<'a> {
 }
 
 impl FileRequest<'_> {
-    fn refuse(&self, answer: String, mend: String) -> DeviceError {
-        DeviceError { tried: tried(self.path.unwrap_or(Path::new("-"))), answer, mend }
+    fn refuse(&self, answer: String, hint: String) -> DeviceError {
+        DeviceError { tried: tried(self.path.unwrap_or(Path::new("-"))), answer, hint }
     }
 }
 
@@ -114,7 +114,7 @@ impl FileReader {
         source: Box<dyn MediaSource>,
         request: FileRequest<'_>,
     ) -> Result<Self, DeviceError> {
-        let refuse = |answer: &str, mend: String| request.refuse(answer.to_owned(), mend);
+        let refuse = |answer: &str, hint: String| request.refuse(answer.to_owned(), hint);
         let again = || "copy it again".to_owned();
         let length = source.byte_len();
         let mut input = BufReader::new(source);
@@ -226,13 +226,13 @@ enum Found {
 }
 
 fn carried(found: &FoundSound, request: FileRequest<'_>) -> Result<FileFormat, DeviceError> {
-    let (mut answers, mut mend) = (Vec::new(), Conversion::default());
+    let (mut answers, mut hint) = (Vec::new(), Conversion::default());
     let (hertz, wanted) = (found.hertz, request.wanted);
     let rate = Rate::new(hertz).ok();
     if rate.is_none() || wanted.rate.is_some_and(|wanted| rate != Some(wanted)) {
         let stream = wanted.rate.map_or(String::new(), |rate| format!(" and the stream {rate}"));
         answers.push(format!("it is {hertz} Hz{stream}"));
-        mend.rate = Some(wanted.rate.unwrap_or(Rate::HZ_48000));
+        hint.rate = Some(wanted.rate.unwrap_or(Rate::HZ_48000));
     }
     let count = found.channels;
     let channels = Channels::new(u32::try_from(count).unwrap_or(u32::MAX)).ok();
@@ -241,24 +241,24 @@ fn carried(found: &FoundSound, request: FileRequest<'_>) -> Result<FileFormat, D
         let stream =
             wanted.channels.map_or(String::new(), |channels| format!(" and the stream {channels}"));
         answers.push(format!("it has {count} channel{plural}{stream}"));
-        mend.channels = Some(wanted.channels.unwrap_or(Channels::STEREO));
+        hint.channels = Some(wanted.channels.unwrap_or(Channels::STEREO));
     }
     let coding = match found.coding {
         Found::Float => Some(FileCoding::Float),
         Found::Double => {
             answers.push("its samples are 64-bit floats".to_owned());
-            (mend.float, mend.narrower) = (true, true);
+            (hint.float, hint.narrower) = (true, true);
             None
         }
         // Of 32 bits 24 are kept, enough for our own l32 recordings.
         Found::Integer(bits) => Some(FileCoding::Integer(bits.min(24))),
     };
-    mend.float |= coding == Some(FileCoding::Float);
+    hint.float |= coding == Some(FileCoding::Float);
     match (rate, channels, coding) {
         (Some(rate), Some(channels), Some(coding)) if answers.is_empty() => {
             Ok(FileFormat { rate, channels, coding, frames: found.frames })
         }
-        _ => Err(request.refuse(answers.join(", "), mend.command(request.path))),
+        _ => Err(request.refuse(answers.join(", "), hint.command(request.path))),
     }
 }
 
@@ -267,12 +267,12 @@ pub(crate) fn tried(path: &Path) -> String {
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> DeviceError {
-    let mend = match error.kind() {
+    let hint = match error.kind() {
         io::ErrorKind::NotFound => "check the path".to_owned(),
         io::ErrorKind::PermissionDenied => format!("allow it: chmod +r {}", path.display()),
         _ => "try another file".to_owned(),
     };
-    DeviceError { tried: tried(path), answer: error.to_string(), mend }
+    DeviceError { tried: tried(path), answer: error.to_string(), hint }
 }
 
 /// Opens a file, or a pipe once a program writes to it. Returns whether it is a pipe.
@@ -287,8 +287,8 @@ fn open_readable(path: &Path) -> Result<(File, bool), DeviceError> {
             return Ok((opened, kind.is_fifo()));
         }
     };
-    let mend = "name a WAV or FLAC file".to_owned();
-    Err(DeviceError { tried: tried(path), answer: answer.to_owned(), mend })
+    let hint = "name a WAV or FLAC file".to_owned();
+    Err(DeviceError { tried: tried(path), answer: answer.to_owned(), hint })
 }
 
 #[derive(Clone, Default)]
@@ -389,7 +389,7 @@ fn refuse(answer: &str) -> DeviceError {
     DeviceError {
         tried: "file:-".to_owned(),
         answer: answer.to_owned(),
-        mend: "pipe a WAV or FLAC into it, as in: cat song.wav | taut send --input file:- --to …"
+        hint: "pipe a WAV or FLAC into it, as in: cat song.wav | taut send --input file:- --to …"
             .to_owned(),
     }
 }

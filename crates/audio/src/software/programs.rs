@@ -32,9 +32,9 @@ impl ProgramsEnd {
         let opened = ProgramsSocket::open(&folder, name, theirs, *settings);
         let (listening, programs) = opened.map_err(|error| {
             let sentence = error.to_string();
-            let (answer, mend) = sentence.rsplit_once("; ").unwrap_or((&sentence, "try again"));
+            let (answer, hint) = sentence.rsplit_once("; ").unwrap_or((&sentence, "try again"));
             let tried = format!("programs:{name}");
-            DeviceError { tried, answer: answer.to_owned(), mend: mend.to_owned() }
+            DeviceError { tried, answer: answer.to_owned(), hint: hint.to_owned() }
         })?;
         let (channels, skipped) = (settings.channels.count(), Frames::ZERO);
         Ok(Self { programs, channels, next: 0, skipped, _listening: listening })

@@ -86,7 +86,7 @@ impl Recorder {
         let output = io::stdout().as_fd().try_clone_to_owned().map_err(|error| DeviceError {
             tried: tried(path),
             answer: error.to_string(),
-            mend: "pipe it into a program that plays or records it".to_owned(),
+            hint: "pipe it into a program that plays or records it".to_owned(),
         })?;
         Self::start(WavFile::stream(File::from(output), settings, format), path, settings, notes)
     }
@@ -237,21 +237,21 @@ const OTHER_FORMS: [&str; 6] = ["aac", "flac", "m4a", "mp3", "ogg", "opus"];
 
 /// Rejects a name with another format's extension, which would mislead later readers.
 pub fn check_take(path: &Path) -> Result<(), DeviceError> {
-    let refuse = |answer: &str, mend: String| {
-        Err(DeviceError { tried: tried(path), answer: answer.to_owned(), mend })
+    let refuse = |answer: &str, hint: String| {
+        Err(DeviceError { tried: tried(path), answer: answer.to_owned(), hint })
     };
     if path.is_dir() {
-        let mend = format!("name a file in it, such as {}", path.join("out.wav").display());
-        return refuse("this is a directory", mend);
+        let hint = format!("name a file in it, such as {}", path.join("out.wav").display());
+        return refuse("this is a directory", hint);
     }
     let ending = path.extension();
     if OTHER_FORMS.iter().any(|form| ending.is_some_and(|is| is.eq_ignore_ascii_case(form))) {
-        let mend = format!("name it {}", path.with_extension("wav").display());
-        return refuse("what is played is written as WAV", mend);
+        let hint = format!("name it {}", path.with_extension("wav").display());
+        return refuse("what is played is written as WAV", hint);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     match folder.map(Path::metadata) {
-        Some(Err(error)) => refuse(&error.to_string(), mend(path, &error)),
+        Some(Err(error)) => refuse(&error.to_string(), hint(path, &error)),
         _ => Ok(()),
     }
 }
@@ -262,10 +262,10 @@ fn create(path: &Path, settings: &Settings, format: SampleFormat) -> Result<WavF
 }
 
 fn unwritten(path: &Path, error: &io::Error) -> DeviceError {
-    DeviceError { tried: tried(path), answer: error.to_string(), mend: mend(path, error) }
+    DeviceError { tried: tried(path), answer: error.to_string(), hint: hint(path, error) }
 }
 
-fn mend(path: &Path, error: &io::Error) -> String {
+fn hint(path: &Path, error: &io::Error) -> String {
     let folder = path.parent().unwrap_or(Path::new("."));
     match error.kind() {
         io::ErrorKind::NotFound => format!("make its folder: mkdir -p {}", folder.display()),

@@ -170,7 +170,7 @@ struct Decoder {
 
 impl Decoder {
     fn run(mut self) {
-        let (mut decoded, mut told) = (Vec::new(), false);
+        let (mut decoded, mut reported) = (Vec::new(), false);
         loop {
             let mut is_empty = true;
             while self.reader.read(&mut decoded) {
@@ -179,9 +179,9 @@ impl Decoder {
                     return;
                 }
             }
-            if !told {
+            if !reported {
                 self.tell(is_empty);
-                told = true;
+                reported = true;
             }
             let Some((path, wanted)) = self.again.as_ref().filter(|_| !is_empty) else { return };
             match FileReader::open_for(path, *wanted) {

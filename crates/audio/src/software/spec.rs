@@ -105,7 +105,7 @@ impl SoftwareSpec {
 
     pub(crate) fn named(given: &OsStr) -> Option<Result<Self, DeviceError>> {
         let shown = &*given.to_string_lossy();
-        let refuse = |answer: &str, mend: &str| Err(error(shown, answer, mend));
+        let refuse = |answer: &str, hint: &str| Err(error(shown, answer, hint));
         let (kind, rest) = split_at(given.as_bytes(), b':');
         let (rest, text) = (OsStr::from_bytes(rest?), shown.split_once(':')?.1);
         Some(match kind {
@@ -124,8 +124,8 @@ impl SoftwareSpec {
             b"null" => refuse("null: has no options", "use null:"),
             b"programs" if rest.is_empty() => Ok(Self::Programs(ProgramsName::default())),
             b"programs" => {
-                let mend = "use up to 32 letters, digits, - and _, such as programs:studio";
-                parsed(shown, text, mend).map(Self::Programs)
+                let hint = "use up to 32 letters, digits, - and _, such as programs:studio";
+                parsed(shown, text, hint).map(Self::Programs)
             }
             _ => return None,
         })
@@ -139,12 +139,12 @@ fn split_at(bytes: &[u8], mark: u8) -> (&[u8], Option<&[u8]>) {
     (parts.next().unwrap_or_default(), parts.next())
 }
 
-fn error(given: &str, answer: &str, mend: &str) -> DeviceError {
-    DeviceError { tried: given.to_owned(), answer: answer.to_owned(), mend: mend.to_owned() }
+fn error(given: &str, answer: &str, hint: &str) -> DeviceError {
+    DeviceError { tried: given.to_owned(), answer: answer.to_owned(), hint: hint.to_owned() }
 }
 
-fn parsed<T: FromStr>(given: &str, text: &str, mend: &str) -> Result<T, DeviceError> {
-    text.parse().map_err(|_| error(given, &format!("‘{text}’ cannot be understood"), mend))
+fn parsed<T: FromStr>(given: &str, text: &str, hint: &str) -> Result<T, DeviceError> {
+    text.parse().map_err(|_| error(given, &format!("‘{text}’ cannot be understood"), hint))
 }
 
 fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
@@ -167,8 +167,8 @@ fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
             // A card plays one period while the program writes another.
             let least = if key == "periods" { 2 } else { 1 };
             (least..=MAX).contains(&number).then_some(number).ok_or_else(|| {
-                let mend = format!("use {least} to {MAX}");
-                error(given, &format!("{key} cannot be {number}"), &mend)
+                let hint = format!("use {least} to {MAX}");
+                error(given, &format!("{key} cannot be {number}"), &hint)
             })
         };
         match key {
@@ -179,15 +179,15 @@ fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
             "source" => options.source = Some(path(given, key, file)?),
             "record" => options.record = Some(path(given, key, file)?),
             "loopback" => {
-                let mend = "give a number of frames, such as loopback=48";
-                let frames: u32 = parsed(given, value, mend)?;
+                let hint = "give a number of frames, such as loopback=48";
+                let frames: u32 = parsed(given, value, hint)?;
                 let frames = Some(frames).filter(|frames| *frames <= MAX);
-                let frames = frames.ok_or_else(|| error(given, "no cable is as long", mend))?;
+                let frames = frames.ok_or_else(|| error(given, "no cable is as long", hint))?;
                 options.loopback = Some(Frames::new(i64::from(frames)));
             }
             "cable" => {
-                let mend = "use up to 32 letters, digits, - and _, such as cable=studio";
-                options.cable = Some(parsed(given, value, mend)?);
+                let hint = "use up to 32 letters, digits, - and _, such as cable=studio";
+                options.cable = Some(parsed(given, value, hint)?);
             }
             "delay" => {
                 let refused =
@@ -209,12 +209,12 @@ fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
     }
     let heard = options.source.is_some() || options.tone.is_some();
     if options.loopback.is_some() && heard {
-        let mend = "leave loopback out, or the other";
-        return Err(error(given, "it captures what it plays or something else", mend));
+        let hint = "leave loopback out, or the other";
+        return Err(error(given, "it captures what it plays or something else", hint));
     }
     if options.cable.is_some() && (heard || options.loopback.is_some()) {
-        let mend = "leave cable out, or the other";
-        return Err(error(given, "it captures what is played on a cable or something else", mend));
+        let hint = "leave cable out, or the other";
+        return Err(error(given, "it captures what is played on a cable or something else", hint));
     }
     if options.delay.is_some() && options.cable.is_none() {
         return Err(error(given, "only a cable has a delay", "add cable=NAME"));
@@ -232,19 +232,19 @@ const MAX: u32 = 65_536;
 
 fn path(given: &str, key: &str, value: &OsStr) -> Result<PathBuf, DeviceError> {
     if value.is_empty() {
-        let mend = format!("name one, such as {key}=song.wav");
-        return Err(error(given, &format!("{key} names no file"), &mend));
+        let hint = format!("name one, such as {key}=song.wav");
+        return Err(error(given, &format!("{key} names no file"), &hint));
     }
     Ok(value.into())
 }
 
 fn ppm(given: &str, value: &str) -> Result<Ppm, DeviceError> {
-    let mend = "give parts per million between -100000 and 100000, such as ppm=50";
-    let ppm: f64 = parsed(given, value, mend)?;
+    let hint = "give parts per million between -100000 and 100000, such as ppm=50";
+    let ppm: f64 = parsed(given, value, hint)?;
     if ppm.abs() <= 100_000.0 {
         Ok(Ppm::from_f64(ppm))
     } else {
-        Err(error(given, &format!("no clock is off by {ppm} ppm"), mend))
+        Err(error(given, &format!("no clock is off by {ppm} ppm"), hint))
     }
 }
 

@@ -332,7 +332,7 @@ pub(crate) fn gone(name: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
         answer: "the card is not there any more".to_owned(),
-        mend: "plug it in again".to_owned(),
+        hint: "plug it in again".to_owned(),
     }
 }
 

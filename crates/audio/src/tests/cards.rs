@@ -48,8 +48,8 @@ fn play(blocks: u32, pace: Scripted) -> (Ear, Vec<(u32, i64)>) {
     let ends = Ends { listener: Some(Box::new(ear.clone())), ..Ends::silent() };
     let mut card =
         VirtualCard::new(parts(Direction::Playback, settings(48, 2)), ends, Box::new(pace));
-    let told = Arc::new(Mutex::new(vec![]));
-    let tell = Arc::clone(&told);
+    let reported = Arc::new(Mutex::new(vec![]));
+    let tell = Arc::clone(&reported);
     let mut block = 0;
     let process = each(move |cycle| {
         block += 1;
@@ -59,8 +59,8 @@ fn play(blocks: u32, pace: Scripted) -> (Ear, Vec<(u32, i64)>) {
     });
     let (_, ended) = card.run(process, &Stop::default());
     assert!(matches!(ended, Ended::Finished));
-    let told = told.lock().unwrap().clone();
-    (ear, told)
+    let reported = reported.lock().unwrap().clone();
+    (ear, reported)
 }
 
 fn blocks(ear: &Ear) -> Vec<f32> {
@@ -71,20 +71,20 @@ fn blocks(ear: &Ear) -> Vec<f32> {
 
 #[test]
 fn blocks_are_heard_one_after_the_other_by_the_cards_own_clock() {
-    let (ear, told) = play(5, Scripted::default());
+    let (ear, reported) = play(5, Scripted::default());
     assert_eq!(blocks(&ear), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     for ((meets, _), block) in ear.0.lock().unwrap().iter().zip(0..) {
         assert_eq!(*meets, LocalTime::ZERO + span(48 * block));
     }
-    assert!(told.iter().all(|&told| told == (0, 0)));
+    assert!(reported.iter().all(|&reported| reported == (0, 0)));
 }
 
 #[test]
 fn a_card_that_starves_plays_silence_and_says_so() {
     // The third wake-up (frame 96) is late by 150 frames: at 246, with 144 frames written.
-    let (ear, told) = play(6, Scripted::late(&[(2, span(150))]));
+    let (ear, reported) = play(6, Scripted::late(&[(2, span(150))]));
     assert_eq!(blocks(&ear), [0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 3.0, 4.0, 5.0, 6.0]);
-    assert_eq!(told, [(0, 0), (0, 0), (1, 144), (0, 0), (0, 0), (0, 0)]);
+    assert_eq!(reported, [(0, 0), (0, 0), (1, 144), (0, 0), (0, 0), (0, 0)]);
     for ((meets, _), block) in ear.0.lock().unwrap().iter().zip(0..) {
         assert_eq!(*meets, LocalTime::ZERO + span(48 * block));
     }
@@ -93,12 +93,12 @@ fn a_card_that_starves_plays_silence_and_says_so() {
 #[test]
 fn a_silence_of_an_hour_is_told_in_a_few_blocks_and_what_follows_is_in_place() {
     let hour = 3600 * 48_000;
-    let (ear, told) = play(3, Scripted::late(&[(2, span(hour))]));
+    let (ear, reported) = play(3, Scripted::late(&[(2, span(hour))]));
     let heard = ear.0.lock().unwrap();
     assert!(heard.len() < 100, "{} blocks", heard.len());
     let (meets, last) = heard.last().unwrap();
     assert_eq!((*meets, last[0]), (LocalTime::ZERO + span(96 + hour), 3.0));
-    assert_eq!(told[2], (1, hour - 48));
+    assert_eq!(reported[2], (1, hour - 48));
     let (before, silence) = &heard[heard.len() - 2];
     assert_eq!((*before, silence[0]), (*meets - span(48), 0.0));
 }
@@ -164,9 +164,9 @@ fn a_file_starves_as_a_card_does_when_the_program_is_away_for_longer() {
 
 #[test]
 fn a_card_that_is_just_in_time_does_not_starve() {
-    let (ear, told) = play(4, Scripted::late(&[(2, span(47))]));
+    let (ear, reported) = play(4, Scripted::late(&[(2, span(47))]));
     assert_eq!(blocks(&ear), [0.0, 1.0, 2.0, 3.0, 4.0]);
-    assert!(told.iter().all(|&told| told == (0, 0)));
+    assert!(reported.iter().all(|&reported| reported == (0, 0)));
 }
 
 #[derive(Clone, Default)]
@@ -331,10 +331,10 @@ fn capture_that_overruns_goes_on_in_the_right_place() {
     let pace = Box::new(Scripted::late(&[(2, span(156))]));
     let mut card = VirtualCard::new(parts(Direction::Capture, settings), ends, pace);
     let mut frame = 0;
-    let mut told = vec![];
+    let mut reported = vec![];
     let process = each(move |cycle| {
         frame += cycle.capture.skipped.count();
-        told.push((cycle.xruns, cycle.capture.skipped.count()));
+        reported.push((cycle.xruns, cycle.capture.skipped.count()));
         assert_eq!(cycle.capture.meets, LocalTime::ZERO + span(frame));
         let mut expected = tone;
         expected.skip(frame as u64);
@@ -345,7 +345,7 @@ fn capture_that_overruns_goes_on_in_the_right_place() {
         if frame < 480 {
             return Flow::Continue;
         }
-        assert_eq!(told, [(0, 0), (0, 0), (1, 144), (0, 0), (0, 0), (0, 0), (0, 0)]);
+        assert_eq!(reported, [(0, 0), (0, 0), (1, 144), (0, 0), (0, 0), (0, 0), (0, 0)]);
         Flow::Finished
     });
     let (_, ended) = card.run(process, &Stop::default());

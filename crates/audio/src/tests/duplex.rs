@@ -26,35 +26,35 @@ fn duplex(name: &str, period: i64, pace: Scripted) -> Box<dyn Device> {
 type Sides = ([i64; 2], [i64; 2], [f32; 2]);
 
 fn both_ways(mut device: Box<dyn Device>, blocks: usize) -> Vec<Sides> {
-    let told = Arc::new(Mutex::new(vec![]));
-    let tell = Arc::clone(&told);
+    let reported = Arc::new(Mutex::new(vec![]));
+    let tell = Arc::clone(&reported);
     let process = each(move |cycle| {
-        let mut told = tell.lock().unwrap();
+        let mut reported = tell.lock().unwrap();
         let frame = |meets: LocalTime| settings(1, 2).rate.frames_nearest(meets - LocalTime::ZERO);
         let (heard, played) = (&cycle.capture, &cycle.playback);
         assert_eq!(heard.samples.len(), played.samples.len(), "both sides of one period");
         let ends = [heard.samples[0], *heard.samples.last().unwrap()];
-        told.push((
+        reported.push((
             [frame(heard.meets).count(), frame(played.meets).count()],
             [heard.skipped.count(), played.skipped.count()],
             ends,
         ));
-        cycle.playback.samples.fill(told.len() as f32);
-        if told.len() == blocks { Flow::Finished } else { Flow::Continue }
+        cycle.playback.samples.fill(reported.len() as f32);
+        if reported.len() == blocks { Flow::Finished } else { Flow::Continue }
     });
     let (_, ended) = device.run(process, &Stop::default());
     assert!(matches!(ended, Ended::Finished), "{ended:?}");
-    let mut told = told.lock().unwrap();
-    std::mem::take(&mut told)
+    let mut reported = reported.lock().unwrap();
+    std::mem::take(&mut reported)
 }
 
 #[test]
 fn one_wake_up_of_a_card_that_goes_both_ways_has_both_sides() {
-    let told = both_ways(duplex("virtual:", 48, Scripted::default()), 4);
+    let reported = both_ways(duplex("virtual:", 48, Scripted::default()), 4);
     let silent = [0.0, 0.0];
     // The first period is full at frame 48, with one of two periods left to play.
-    for (block, told) in (0..).zip(told) {
-        assert_eq!(told, ([48 * block, 48 * (block + 2)], [0, 0], silent));
+    for (block, reported) in (0..).zip(reported) {
+        assert_eq!(reported, ([48 * block, 48 * (block + 2)], [0, 0], silent));
     }
 }
 
@@ -101,13 +101,13 @@ fn a_frame_that_is_played_comes_back_exactly_as_much_later_as_the_cable_is_long(
 fn a_card_that_goes_both_ways_misses_as_much_on_either_side_and_stays_on_the_cable() {
     // The fourth wake-up (frame 192) is late by 150 frames: at 342, with 240 frames written.
     let pace = Scripted::late(&[(3, span(150))]);
-    let told = both_ways(duplex("virtual:?loopback=0", 48, pace), 8);
-    let skips: Vec<_> = told.iter().map(|told| told.1).collect();
+    let reported = both_ways(duplex("virtual:?loopback=0", 48, pace), 8);
+    let skips: Vec<_> = reported.iter().map(|reported| reported.1).collect();
     let mut expected = [[0, 0]; 8];
     expected[3] = [144, 144];
     assert_eq!(skips, expected);
-    let heard: Vec<_> = told.iter().map(|told| told.2[0]).collect();
-    assert!(told.iter().all(|told| told.2[0] == told.2[1]));
+    let heard: Vec<_> = reported.iter().map(|reported| reported.2[0]).collect();
+    assert!(reported.iter().all(|reported| reported.2[0] == reported.2[1]));
     assert_eq!(heard, [0.0, 0.0, 1.0, 0.0, 0.0, 4.0, 5.0, 6.0]);
 }
 
@@ -162,7 +162,7 @@ fn a_device_is_the_same_by_the_same_name_and_options() {
 
 #[test]
 fn cables_are_told_apart_by_their_names_delays_and_clocks_and_other_devices_by_their_names() {
-    let told = |name: &str| format!("{:#}", name.parse::<DeviceSpec>().unwrap());
+    let reported = |name: &str| format!("{:#}", name.parse::<DeviceSpec>().unwrap());
     for name in [
         "virtual:?cable=studio",
         "virtual:?cable=studio&delay=3.37ms",
@@ -170,9 +170,9 @@ fn cables_are_told_apart_by_their_names_delays_and_clocks_and_other_devices_by_t
         "tone:440",
         "null:",
     ] {
-        assert_eq!(told(name), name);
+        assert_eq!(reported(name), name);
     }
-    assert_eq!(told("virtual:?cable=b&periods=4"), "virtual:?cable=b");
-    assert_eq!(told("virtual:?tone=440"), "virtual:");
+    assert_eq!(reported("virtual:?cable=b&periods=4"), "virtual:?cable=b");
+    assert_eq!(reported("virtual:?tone=440"), "virtual:");
     assert_eq!("virtual:?cable=a".parse::<DeviceSpec>().unwrap().to_string(), "virtual:");
 }

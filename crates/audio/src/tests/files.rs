@@ -362,7 +362,7 @@ fn a_name_may_be_any_bytes() {
     }
     for name in [&b"alsa:\xff"[..], b"tone:\xff", b"\xff", b"virtual:?tone=\xff"] {
         let refused = DeviceSpec::try_from(OsStr::from_bytes(name)).unwrap_err();
-        assert!(!refused.mend.is_empty(), "{refused}");
+        assert!(!refused.hint.is_empty(), "{refused}");
     }
 }
 

@@ -335,6 +335,6 @@ fn changed(before: &Settings, now: &Settings) -> DeviceError {
             before.periods,
             before.period
         ),
-        mend: "set it up as before, or start taut again".to_owned(),
+        hint: "set it up as before, or start taut again".to_owned(),
     }
 }

@@ -96,8 +96,8 @@ fn the_next_part_of_a_recording_has_a_name_of_its_own() {
 
 impl RunningDevice {
     fn of(recordings: &mut Recordings, direction: Direction, period: usize, first: usize) -> Self {
-        let ((turns, told), (turned, heard)) = (channel(), channel());
-        let device = Turned { period, first, turns: told, turned, direction };
+        let ((turns, reported), (turned, heard)) = (channel(), channel());
+        let device = Turned { period, first, turns: reported, turned, direction };
         let mut device = recordings.of(Box::new(device), direction).unwrap();
         let runs = std::thread::spawn(move || drop(device.run(Box::new(Idle), &Stop::default())));
         Self { turns, turned: heard, runs }

@@ -44,13 +44,14 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     }
     if flags.bitrate.is_some() && flags.end.format.flatten().and_then(Coding::bitrate).is_none() {
         return Err(Failure::usage(
-            "--bitrate is of Opus; give --format opus or --format opus-voice too, or leave --bitrate out",
+            "--bitrate needs Opus\nhint: add --format opus or --format opus-voice, or leave --bitrate out",
         ));
     }
     let several = flags.hosts.len() > 1;
     if flags.bridge && !several {
-        let mend = "call several hosts, or leave --bridge out";
-        return Err(Failure::usage(format!("one host alone hears no others; {mend}")));
+        return Err(Failure::usage(
+            "--bridge needs several hosts\nhint: call several hosts, or leave --bridge out",
+        ));
     }
     let by_ssh = flags.hosts.iter().filter(|host| matches!(host, CallHost::BySsh { .. })).count();
     // ssh forwards TCP only.
@@ -175,7 +176,9 @@ fn refuse_twice(hosts: &[CallHost]) -> Result<(), Failure> {
     };
     let mut seen = BTreeSet::new();
     match hosts.iter().find(|host| !seen.insert(place(host))) {
-        Some(host) => Err(Failure::usage(format!("{host} is named twice; name each host once"))),
+        Some(host) => {
+            Err(Failure::usage(format!("{host} is named twice\nhint: name each host once")))
+        }
         None => Ok(()),
     }
 }
@@ -204,7 +207,7 @@ impl CallLines {
                 let what = if one.is_some() { "several calls" } else { "no call" };
                 let hosts: Vec<_> = self.hosts.iter().map(ToString::to_string).collect();
                 Err(format!(
-                    "`{text}` is {what}; write {verb} alone for all, or after it one of {}",
+                    "`{text}` is {what}; write {verb} alone for all, or one of {} after it",
                     hosts.join(", ")
                 ))
             }
@@ -216,14 +219,14 @@ impl CallLines {
             "mute" => nothing(verb, rest, Command::Mute(true)),
             "unmute" => nothing(verb, rest, Command::Mute(false)),
             "hold" if self.of_files => Err(
-                "a file that is held would begin anew; quit and call again, or keep the sound by --record".to_owned(),
+                "a held file would start from its beginning; quit and call again, or use --record".to_owned(),
             ),
             "hold" => Ok(Command::Hold(true, self.which(verb, rest)?)),
             "resume" => Ok(Command::Hold(false, self.which(verb, rest)?)),
             "volume" => Ok(Command::Volume(parse(rest)?)),
             "ptime" => match span(rest)? {
                 ptime if ptime < PTIME_RANGE.0 || ptime > PTIME_RANGE.1 => Err(format!(
-                    "packets carry {} to {}; write ptime 5ms or the like", PTIME_RANGE.0, PTIME_RANGE.1
+                    "packets have {} to {}; write a time such as ptime 5ms", PTIME_RANGE.0, PTIME_RANGE.1
                 )),
                 ptime => Ok(Command::Ptime(ptime)),
             },
@@ -231,17 +234,17 @@ impl CallLines {
             "bitrate" => Ok(Command::Bitrate(bitrate(rest)?)),
             "transport" => match TransportFlag::from_str(rest, true) {
                 Ok(way) => Ok(Command::Transport(way.paths(), way.name())),
-                Err(_) => Err(format!("`{rest}` is no transport of calls; write udp, tcp or auto")),
+                Err(_) => Err(format!("unknown transport `{rest}`; write udp, tcp or auto")),
             },
             "format" => Ok(Command::Format(coding_in_line(rest, "auto, ")?)),
             "latency" => match latency(rest)? {
                 LatencyRule::Chosen(asked) if asked > LONGEST_LINK_OFFSET => Err(format!(
-                    "no latency is longer than {LONGEST_LINK_OFFSET}; write latency {LONGEST_LINK_OFFSET} or less"
+                    "the maximum latency is {LONGEST_LINK_OFFSET}; write latency {LONGEST_LINK_OFFSET} or less"
                 )),
                 rule => Ok(Command::Latency(rule)),
             },
             "status" => nothing(verb, rest, Command::Status),
-            _ => Err("this cannot be changed in a call; write mute, unmute, hold, resume, volume, latency, ptime, format, \
+            _ => Err("unknown change; write mute, unmute, hold, resume, volume, latency, ptime, format, \
                 bitrate, transport, status or quit"
                 .into()),
         }

@@ -16,7 +16,7 @@ use tautline_proto::time::Span;
 use tautline_report::CallReport;
 use tautline_report::text;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, with_more};
 use crate::flags::{EchoFlag, EndFlags, RunFlags};
 use crate::messages::{self, cannot_change, changed, counted};
 use crate::page::{self, Drawing};
@@ -51,7 +51,7 @@ pub(super) fn config(
         }
         Event::Note(sentence) => voice.tell(sentence),
         Event::EchoCancelled => {
-            voice.tell("what the loudspeaker plays is taken out of what the microphone hears");
+            voice.tell("echo of the loudspeaker is cancelled in the microphone");
         }
         Event::Call(peer, event) => {
             let (names_peer, sentence) = call_words(calls, peer, event);
@@ -97,55 +97,53 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
             return named(format!("in a call with {peer}: {}", in_words(terms)));
         }
         CallEvent::Begun(None) => {
-            format!("in a call with {peer} without sound; say resume to have some")
+            format!("in a call with {peer}, on hold; resume starts the audio")
         }
-        CallEvent::Held if is_server => "the call is without sound".into(),
-        CallEvent::Held => "the call is without sound; say resume to have some".into(),
-        CallEvent::Sounds(terms) => format!("the call has sound: {}", in_words(terms)),
-        CallEvent::MovedTo(CallPath::Udp, _) => "the sound goes by UDP from now on".into(),
-        CallEvent::MovedTo(CallPath::Tcp, None) => "the sound goes by TCP from now on".into(),
+        CallEvent::Held if is_server => "the call is on hold".into(),
+        CallEvent::Held => "the call is on hold; resume starts the audio".into(),
+        CallEvent::Sounds(terms) => format!("the call has audio: {}", in_words(terms)),
+        CallEvent::MovedTo(CallPath::Udp, _) => "the audio now uses UDP".into(),
+        CallEvent::MovedTo(CallPath::Tcp, None) => "the audio now uses TCP".into(),
         CallEvent::MovedTo(CallPath::Tcp, Some(port)) => format!(
-            "the sound goes by TCP from now on; UDP has less latency: let UDP port {port} pass the firewall there"
+            "the audio now uses TCP; for less latency, open UDP port {port} in the firewall there"
         ),
         CallEvent::CannotChange(why) => cannot_change(why),
         CallEvent::Away(_) if is_server => {
-            "the control connection is lost; the sound goes on as long as it comes".into()
+            "the control connection is lost; the audio continues while packets arrive".into()
         }
         CallEvent::Away(why) => {
             let why = why.as_deref();
-            let why = why.unwrap_or("the control connection is lost: nothing comes by it");
-            format!("{why}; the sound goes on as long as it comes, and the call is taken up again")
+            let why = why.unwrap_or("the control connection is lost: no data");
+            with_more(why, "; the audio continues while packets arrive, and the call reconnects")
         }
         CallEvent::Resumed if is_server => {
-            return named(format!("{peer} is back: the call goes on"));
+            return named(format!("{peer} is back: the call continues"));
         }
-        CallEvent::Resumed => "the call goes on".into(),
+        CallEvent::Resumed => "the call continues".into(),
         CallEvent::Over(why) if is_server => format!("the call is over: {}", why.as_str()),
         CallEvent::Over(why) => return named(format!("{peer} hung up: {}", why.as_str())),
         CallEvent::Retrying(why) => {
-            let (what, hint) = why.split_once('\n').map_or((&**why, None), |(what, hint)| (what, Some(hint)));
-            let hint = hint.map_or(String::new(), |hint| format!("\n{hint}"));
-            return named(format!("{what}; it is tried again and again{hint}"));
+            return named(with_more(why, "; retrying"));
         }
         CallEvent::Dropped(terms) => format!(
-            "the control connection was lost twice as this was asked for, and it is not asked for again: {}; say it again if \
-             it is still wanted",
+            "the control connection was lost twice during this request, so it is not repeated: {}; request it again if it \
+             is still needed",
             in_words(terms)
         ),
         CallEvent::CodingKept => {
-            "the coding is kept from now on, whatever the network carries; say format auto to have it follow again".into()
+            "the format no longer follows the network; format auto makes it follow again".into()
         }
         CallEvent::Refused(asked, why) => {
             let asked = asked.as_ref();
             let asked = asked.map_or(String::new(), |asked| format!("refused {}: ", changed(asked)));
-            format!("{asked}{peer} keeps to what was: {}", why.as_str())
+            format!("{asked}{peer} rejects the change: {}", why.as_str())
         }
         CallEvent::LatencyRaised { asked, kept } => format!(
-            "a latency of {asked} was asked for, and the packets and devices of both ends leave no time for less than {kept}: \
-             that is kept; give both shorter periods (--period, --periods) or shorter packets (--ptime) for less"
+            "a latency of {asked} was requested, but packets and devices of both ends need {kept}, which is used; shorter \
+             periods (--period, --periods) or packets (--ptime) allow less"
         ),
         CallEvent::PtimeRaised { asked, agreed } => format!(
-            "packets of {asked} were asked for, and the other end takes none shorter than {agreed}; give taut serve --ptime \
+            "packets of {asked} were requested, but the other end supports {agreed} at least; use --ptime with taut serve \
              there"
         ),
         CallEvent::NoDatagrams(way, port) => {
@@ -154,21 +152,21 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
                 SilentWay::Back => "from",
             };
             format!(
-                "no datagram passes {way} {peer}; open UDP port {port} there, or use --transport auto for TCP"
+                "no UDP packets pass {way} {peer}; open UDP port {port} there, or use --transport auto for TCP"
             )
         }
         CallEvent::Untrusted(None) => {
             let fix = "taut trust NAME KEY trusts it again";
-            return named(format!("{peer} is trusted here no more; {fix}"));
+            return named(format!("{peer} is no longer trusted here; {fix}"));
         }
         CallEvent::Untrusted(Some(why)) => {
-            return named(format!("{peer} is trusted here no more: {why}"));
+            return named(format!("{peer} is no longer trusted here: {why}"));
         }
         CallEvent::Changed(terms) => format!("the call is now {}", in_words(terms)),
         CallEvent::Failed(why) | CallEvent::Fault(why) => why.clone(),
-        CallEvent::Rejected(why) => return named(format!("{peer} was refused: {}", why.as_str())),
+        CallEvent::Rejected(why) => return named(format!("{peer} was rejected: {}", why.as_str())),
         CallEvent::Stranger => {
-            return named(format!("{peer} was turned away: its connection belongs to no call"));
+            return named(format!("{peer} was rejected: its connection belongs to no call"));
         }
     };
     (false, sentence)

@@ -29,8 +29,8 @@ pub(crate) fn compare(sent: &Path, heard: &Path) -> Result<Comparison, Failure> 
         let (first, second, hertz) = (names.0, names.1, sent.rate.hertz());
         let out = Path::new("heard").with_extension(format!("{hertz}.wav"));
         return Err(Failure::usage(format!(
-            "{first} has {} and {second} {}, and sound of two rates has no frame in common; convert \
-             one and compare that: sox {second} -r {hertz} {}",
+            "{first} has {}, {second} {}: different rates cannot be compared\n\
+             hint: convert one: sox {second} -r {hertz} {}",
             sent.rate,
             heard.rate,
             out.display()
@@ -39,8 +39,7 @@ pub(crate) fn compare(sent: &Path, heard: &Path) -> Result<Comparison, Failure> 
     let channels = (sent.channels.len(), heard.channels.len());
     if channels.0 != channels.1 {
         return Err(Failure::usage(format!(
-            "the files have {} and {} channels; compare files of as many, such as sox {} left.wav \
-             remix 1 makes",
+            "the files have {} and {} channels\nhint: extract a channel: sox {} left.wav remix 1",
             channels.0,
             channels.1,
             if channels.0 > channels.1 { names.0 } else { names.1 }

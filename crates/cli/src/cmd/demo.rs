@@ -32,7 +32,7 @@ use tautline_report::Report;
 use tautline_report::text;
 
 use super::compare::compare;
-use super::{stop_on_signals, told_pacing};
+use super::{reported_pacing, stop_on_signals};
 use crate::details::Details;
 use crate::failure::Failure;
 use crate::flags::Demo;
@@ -181,7 +181,7 @@ fn too_short(latency: Span, format: &StreamFormat, device: &Settings) -> Option<
     }
     // Leaves as much time to the network and to delayed threads as to the buffer.
     let fits = (latency - packing).as_nanos() / (2 * period.as_nanos()).max(1);
-    let mend = match fits {
+    let hint = match fits {
         FEWEST.. => format!("--periods {fits} leaves time for the way, on a quiet machine"),
         _ => format!(
             "--latency {} --periods {FEWEST} leaves time for the way, on a quiet machine, and a shorter \
@@ -191,7 +191,7 @@ fn too_short(latency: Span, format: &StreamFormat, device: &Settings) -> Option<
     };
     Some(format!(
         "--latency {latency} is less than the {} that a packet and the card's buffer of {periods} periods of \
-         {period} take: {mend}; else use a --latency well beyond {0}",
+         {period} take: {hint}; else use a --latency well beyond {0}",
         takes(periods)
     ))
 }
@@ -275,7 +275,7 @@ fn send(
     let age = format.packing_age(period);
     let (asked, spare) = ((LinkKind::Auto, None), scene.latency - age);
     let paced = pacing::pace(&mut by, asked, (format, period), (spare, scheduler))?;
-    part.detail(&told_pacing(&paced));
+    part.detail(&reported_pacing(&paced));
     let opened = by.open(paced.by_wire_thread.then_some(scheduler))?;
     let address =
         receivers.iter().map(|r| format!("rtp://{}", r.rtp)).collect::<Vec<_>>().join(" ");
@@ -320,7 +320,7 @@ fn tell(
         let verdict = compare(recording, played)?;
         let faults = FaultCounts::of(report).and(&FaultCounts::of(sent));
         let beside = beside_the_report(report, &verdict.report());
-        say(&format!("{}: {}{beside}\n", played.display(), told(&verdict, cut, &faults)));
+        say(&format!("{}: {}{beside}\n", played.display(), reported(&verdict, cut, &faults)));
         if !is_good(&verdict, cut, &faults) {
             let why = faults.why();
             broken =
@@ -374,7 +374,7 @@ fn is_good(verdict: &Comparison, cut: Option<Cut>, faults: &FaultCounts) -> bool
     }
 }
 
-fn told(verdict: &Comparison, cut: Option<Cut>, faults: &FaultCounts) -> String {
+fn reported(verdict: &Comparison, cut: Option<Cut>, faults: &FaultCounts) -> String {
     let identical = format!("{} frames identical to the recording", verdict.identical());
     match cut.filter(|_| is_good(verdict, cut, faults)) {
         Some(Cut::Stopped) if !verdict.is_found() => {
@@ -453,12 +453,12 @@ mod tests {
         let (verdict, all) = (until(183_360, 0..0), 183_360);
         let identical = format!("{all} frames identical to the recording");
         let stopped = Some(Cut::Stopped);
-        snapshot!(told(&verdict, stopped, &good));
-        assert_eq!(told(&verdict, Some(Cut::After(4)), &good), format!("{identical} in 4 s"));
-        snapshot!(told(&verdict, None, &good));
+        snapshot!(reported(&verdict, stopped, &good));
+        assert_eq!(reported(&verdict, Some(Cut::After(4)), &good), format!("{identical} in 4 s"));
+        snapshot!(reported(&verdict, None, &good));
         assert!(!is_good(&verdict, None, &good), "nobody asked it to end");
         let nothing = until(0, 0..0);
-        snapshot!(told(&nothing, stopped, &good));
+        snapshot!(reported(&nothing, stopped, &good));
         assert!(is_good(&nothing, stopped, &good));
         assert!(!is_good(&nothing, stopped, &FaultCounts { all: 9, host: 0 }), "all was lost");
         assert!(!is_good(&nothing, Some(Cut::After(4)), &good));
@@ -479,9 +479,9 @@ mod tests {
         let faults = FaultCounts { all: 40, host: 31 };
         for cut in [None, Some(Cut::Stopped), Some(Cut::After(4))] {
             assert!(!is_good(&spoilt, cut, &faults), "{cut:?}");
-            let told = told(&spoilt, cut, &faults);
-            snapshot!(format!("{cut:?}"), told);
-            assert!(!told.contains("identical to"), "{told}");
+            let reported = reported(&spoilt, cut, &faults);
+            snapshot!(format!("{cut:?}"), reported);
+            assert!(!reported.contains("identical to"), "{reported}");
         }
         snapshot!(faults.why());
         snapshot!(FaultCounts { all: 40, host: 0 }.why());

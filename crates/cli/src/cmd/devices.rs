@@ -73,14 +73,14 @@ fn describe(device: &DeviceDescription, page: &mut String) {
 }
 
 fn alike(sides: &[DeviceSide]) -> Vec<(String, &Offers)> {
-    let mut told: Vec<(String, &Offers)> = Vec::new();
+    let mut reported: Vec<(String, &Offers)> = Vec::new();
     for side in sides {
-        match told.iter_mut().find(|(_, offers)| *offers == &side.offers) {
+        match reported.iter_mut().find(|(_, offers)| *offers == &side.offers) {
             Some((directions, _)) => *directions += &format!(", {}", side.direction.name()),
-            None => told.push((side.direction.name().to_owned(), &side.offers)),
+            None => reported.push((side.direction.name().to_owned(), &side.offers)),
         }
     }
-    told
+    reported
 }
 
 fn offered(offers: &Offers) -> String {

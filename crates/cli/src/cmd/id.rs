@@ -10,23 +10,23 @@ use crate::screen;
 pub(super) const SCHEMA: u32 = 2;
 
 #[derive(Serialize)]
-pub(super) struct ToldHost<'a> {
+pub(super) struct HostJson<'a> {
     name: &'a str,
     key: String,
     pin: String,
 }
 
-impl<'a> ToldHost<'a> {
+impl<'a> HostJson<'a> {
     pub(super) fn new(name: &'a str, key: HostKey) -> Self {
         Self { name, key: key.to_string(), pin: key.pin() }
     }
 }
 
 #[derive(Serialize)]
-struct ToldIdentity<'a> {
+struct IdentityJson<'a> {
     schema: u32,
     #[serde(flatten)]
-    host: ToldHost<'a>,
+    host: HostJson<'a>,
 }
 
 pub(crate) fn run(flags: &Id) -> Result<(), Failure> {
@@ -35,12 +35,12 @@ pub(crate) fn run(flags: &Id) -> Result<(), Failure> {
         identity.export(folder)?;
         let folder = folder.display();
         screen::tell(&format!(
-            "taut-cert.pem and taut-key.pem are in {folder}; who has the second speaks for this machine"
+            "wrote taut-cert.pem and taut-key.pem to {folder}; with the second, any machine can pose as this one"
         ));
     }
     let (name, key) = (host_name(), identity.key());
-    let told = ToldIdentity { schema: SCHEMA, host: ToldHost::new(&name, key) };
-    let json = serde_json::to_string_pretty(&told).map(|text| text + "\n");
+    let reported = IdentityJson { schema: SCHEMA, host: HostJson::new(&name, key) };
+    let json = serde_json::to_string_pretty(&reported).map(|text| text + "\n");
     answer(flags.report, &format!("{name} {key}\n"), json)
 }
 
@@ -55,8 +55,8 @@ mod tests {
     fn help_gives_the_shape_of_the_json() {
         let folder = tempfile::tempdir().unwrap();
         let key = HostIdentity::load_or_make(folder.path()).unwrap().key();
-        let told = ToldIdentity { schema: SCHEMA, host: ToldHost::new("studio", key) };
-        let json = serde_json::to_string(&told).unwrap();
+        let reported = IdentityJson { schema: SCHEMA, host: HostJson::new("studio", key) };
+        let json = serde_json::to_string(&reported).unwrap();
         assert_shape(help::ID, "{ \"schema\"", &json);
     }
 }

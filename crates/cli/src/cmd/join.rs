@@ -22,7 +22,7 @@ pub(crate) fn run(flags: &Join) -> Result<(), Failure> {
 
 fn read<P: LedgerPacket>(path: &Path, columns: &[&'static str]) -> Result<Vec<P>, Failure> {
     let name = path.display();
-    let failed = |error| Failure::open(format!("reading {name}: {error}; check the path"));
+    let failed = |error| Failure::open(format!("reading {name}: {error}\nhint: check the path"));
     let text = std::fs::read_to_string(path).map_err(failed)?;
     let lines = LedgerLines::of(text.as_bytes()).map_err(failed)?;
     match lines.packets_with(columns, usize::MAX) {

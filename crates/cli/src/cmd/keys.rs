@@ -31,7 +31,7 @@ impl<K: Send + 'static> PressedKeys<K> {
     ) -> Result<Option<Self>, Failure> {
         let failed = |error: std::io::Error| {
             Failure::running(format!(
-                "reading keys of the terminal: {error}; redirect standard input from /dev/null"
+                "reading keys of the terminal: {error}\nhint: redirect standard input from /dev/null"
             ))
         };
         let Some(terminal) = TerminalKeys::of_standard_input().map_err(failed)? else {
@@ -41,7 +41,7 @@ impl<K: Send + 'static> PressedKeys<K> {
         let read = move || {
             // The end of the input ends this thread, not the calls.
             for byte in std::io::stdin().lock().bytes().map_while(Result::ok) {
-                let told = match of(byte) {
+                let reported = match of(byte) {
                     Some(Pressed::Key(key)) => presses.send(key),
                     Some(Pressed::End) => {
                         stop.request();
@@ -49,7 +49,7 @@ impl<K: Send + 'static> PressedKeys<K> {
                     }
                     None => Ok(()),
                 };
-                if told.is_err() {
+                if reported.is_err() {
                     return;
                 }
             }

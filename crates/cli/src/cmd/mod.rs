@@ -133,11 +133,11 @@ fn within<T: core::marker::Send + 'static>(
     let waiting = thread::Builder::new().name("taut-open".to_owned());
     waiting.spawn(move || done.send(open())).map_err(|error| {
         Failure::running(format!(
-            "starting a thread: {error}; end other programs, or raise ulimit -u"
+            "starting a thread: {error}\nhint: end other programs, or raise ulimit -u"
         ))
     })?;
     let longest = Duration::from_nanos(duration.as_nanos().unsigned_abs());
-    let late = |_| Failure::running(format!("{what}: nothing came within {duration}"));
+    let late = |_| Failure::running(format!("{what}: no data within {duration}"));
     opened.recv_timeout(longest).map_err(late)
 }
 
@@ -165,7 +165,7 @@ fn periods(device: &Settings) -> String {
     format!("{periods} period{plural} of {period} frames")
 }
 
-fn told_pacing(paced: &Paced) -> String {
+fn reported_pacing(paced: &Paced) -> String {
     let Paced { mode, why, .. } = paced;
     let lead = match paced.lead() {
         Span::ZERO => String::new(),
@@ -184,7 +184,7 @@ mod tests {
         let note = |asked, runs| period_note(&jack, asked, Frames::new(runs));
         assert_eq!(note(None, 256), None);
         assert_eq!(note(Some(256), 256), None);
-        let told = "--period 48 ignored: jack:x runs at periods of 256 frames; the JACK server sets it (jackd -p)";
-        assert_eq!(note(Some(48), 256).as_deref(), Some(told));
+        let reported = "--period 48 ignored: jack:x runs at periods of 256 frames; the JACK server sets it (jackd -p)";
+        assert_eq!(note(Some(48), 256).as_deref(), Some(reported));
     }
 }

@@ -46,7 +46,7 @@ fn wait(store: &Arc<TrustStore>, listen: SocketAddr, name: Option<&str>) -> Resu
     let listener = TcpListener::bind(listen).map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     screen::tell(&format!(
-        "run `taut pair HOST` on the other machine, HOST an address of this one; waiting at {address}"
+        "waiting at {address}; run `taut pair HOST` on the other machine, with an address of this one"
     ));
     let (ended, exchanges) = sync_channel(0);
     for _ in 0..EXCHANGES {
@@ -60,7 +60,7 @@ fn wait(store: &Arc<TrustStore>, listen: SocketAddr, name: Option<&str>) -> Resu
             }
         });
     }
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for (from, pairing) in exchanges {
         match pairing {
             Ok(pairing) => {
@@ -68,7 +68,7 @@ fn wait(store: &Arc<TrustStore>, listen: SocketAddr, name: Option<&str>) -> Resu
                 return compare(store, pairing, &peer, None);
             }
             Err(error) if error.is_before_code() => {
-                if told.len() < MAX_TOLD && told.insert(from) {
+                if reported.len() < MAX_TOLD && reported.insert(from) {
                     screen::tell(&format!("{from}: {error}"));
                 }
             }
@@ -90,7 +90,7 @@ fn compare(
 ) -> Result<(), Failure> {
     peer.check(store)?;
     screen::tell(&format!("code: {}, of {}", pairing.code(), peer.name));
-    screen::tell("type y if the other screen shows the same code, anything else if not:");
+    screen::tell("type y if the other screen shows the same code, otherwise n:");
     // Discards keys typed before the question. Fails if standard input is not a terminal.
     let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
     let mut answer = String::new();
@@ -139,10 +139,10 @@ impl Peer {
         let Self { name, key } = self;
         store.trusted().trust_at(name, *key, place)?;
         let next = match place {
-            Some(_) => format!("; where taut serve runs there: taut call {name}"),
+            Some(_) => format!("; if taut serve runs there: taut call {name}"),
             None => String::new(),
         };
-        screen::tell(&format!("paired: {name} is trusted here now{next}"));
+        screen::tell(&format!("paired: {name} is now trusted here{next}"));
         Ok(())
     }
 }
@@ -166,11 +166,11 @@ fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(
                 "running ssh: {error}\nhint: install an SSH client, or use taut pair HOST"
             ))
         })?;
-    let told = ssh.stdout.take().and_then(|stdout| read_host(BufReader::new(stdout)));
+    let reported = ssh.stdout.take().and_then(|stdout| read_host(BufReader::new(stdout)));
     // If dropped without a line, `read` fails there, and nothing is stored.
     let go_on = ssh.stdin.take();
     let accepted = || {
-        let Some((mut peer, theirs)) = told else { return Ok(None) };
+        let Some((mut peer, theirs)) = reported else { return Ok(None) };
         if peer.key == own {
             return Err(failure(PairingError::SameHost));
         }

@@ -68,8 +68,7 @@ pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
     };
     if flags.save && asked.is_empty() {
         return Err(Failure::usage(
-            "no worker is named whose plugins could be kept; write --worker HOST, or workers = [\"HOST\"] in \
-             tautline.toml",
+            "--save needs a worker\nhint: write --worker HOST, or workers = [\"HOST\"] in tautline.toml",
         ));
     }
     if flags.save {

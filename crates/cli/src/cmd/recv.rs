@@ -8,7 +8,7 @@ use tautline_engine::error::RunError;
 use tautline_engine::monitor::run::Progress;
 use tautline_engine::plan::RecvPlan;
 use tautline_engine::plan::sockets;
-use tautline_engine::receive_engine::learn::{Believe, CameThere, Learnt, ListenedAt, learn};
+use tautline_engine::receive_engine::learn::{Believe, Learnt, LinkArrivals, ListenedAt, learn};
 use tautline_engine::receive_engine::{Doubt, Ran, RecvEngine};
 use tautline_io::clock::now;
 use tautline_io::output::OutputFile;
@@ -34,10 +34,10 @@ use crate::sound_files;
 use crate::unheard::Unheard;
 use changes::PlayedFormat;
 pub(crate) use changes::RecvLines;
-use layout::{PlayoutSetup, check_fits, check_told, knows_shape, layout};
+use layout::{PlayoutSetup, check_fits, check_reported, knows_shape, layout};
 use streams::{
-    HeardAddress, check_alike, check_clock, check_goodbye, clock, latency, stream, tell_of_others,
-    wire_thread,
+    ReceiveAddress, check_alike, check_clock, check_goodbye, clock, latency, stream,
+    tell_of_others, wire_thread,
 };
 
 pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
@@ -45,14 +45,14 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     sound_files::refuse_to_overwrite(&flags.output, flags.overwrite)?;
     let labels = sound_files::labels(&flags.output, flags.labels, flags.overwrite)?;
     let voice = flags.running.voice();
-    let mut from: Vec<HeardAddress<'_>> = flags
+    let mut from: Vec<ReceiveAddress<'_>> = flags
         .from
         .iter()
         .map(|address| {
-            Ok(HeardAddress { address, resolved: resolve(address, &flags.running)?, begun: None })
+            Ok(ReceiveAddress { address, resolved: resolve(address, &flags.running)?, begun: None })
         })
         .collect::<Result<_, Failure>>()?;
-    for HeardAddress { address, resolved, .. } in &from {
+    for ReceiveAddress { address, resolved, .. } in &from {
         StreamKey::of(flags.srtp_key_file.as_deref(), [(*address, resolved)])?;
     }
     check_clock(flags)?;
@@ -106,7 +106,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         let mut options = run_options(&flags.timing, &flags.running);
         // The time spent waiting for the sender counts.
         options.duration = until.map(|until| (until - now()).max(Span::from_nanos(1)));
-        let stream = |heard: &mut HeardAddress<'_>| {
+        let stream = |heard: &mut ReceiveAddress<'_>| {
             stream(flags, heard, promised, (format, proven), &device)
         };
         let streams = from.iter_mut().map(stream).collect::<Result<Vec<_>, Failure>>()?;
@@ -163,7 +163,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         };
         begun += 1;
         requests = another.requests;
-        show.begin_anew(&anew(&format, another.announcement.as_ref(), proven));
+        show.restart(&anew(&format, another.announcement.as_ref(), proven));
         settled = match another.announcement {
             Some(theirs) => Settled::heard(flags, described, theirs)?,
             None => {
@@ -224,7 +224,7 @@ impl Settled {
         described: Option<&Description>,
         announced: Announcement,
     ) -> Result<Self, Failure> {
-        check_told(flags, &announced.format)?;
+        check_reported(flags, &announced.format)?;
         let layout = layout(flags, described, Some(announced.format))?;
         Ok(Self { layout, announced: Some(announced), proven: false, by: By::Sender })
     }
@@ -238,7 +238,7 @@ struct SenderWait<'a> {
 /// Determines the format from the options, or else from the sender.
 fn settle(
     flags: &Recv,
-    from: &mut [HeardAddress<'_>],
+    from: &mut [ReceiveAddress<'_>],
     unheard: PlayoutSetup,
     believe: Believe,
     mut wait: SenderWait<'_>,
@@ -251,7 +251,7 @@ fn settle(
         let (announced, sends) = match learnt(flags, from, believe, &mut wait)? {
             Learnt::Announced { announcement, sends } => (announcement, sends),
             Learnt::Shaped(format) => {
-                check_told(flags, &format)?;
+                check_reported(flags, &format)?;
                 let layout = layout(flags, described, Some(format))?;
                 return Ok(Settled { layout, announced: None, proven: false, by: By::Sender });
             }
@@ -331,7 +331,7 @@ fn proven_format(flags: &Recv, proof: &Proof) -> Result<StreamFormat, Failure> {
     };
     let carried = format.channels;
     format.channels = channels.unwrap_or(carried);
-    check_told(flags, &format)?;
+    check_reported(flags, &format)?;
     let assumed = if proof.rate.is_some() { "" } else { " (assumed)" };
     flags.running.voice().tell(&format!(
         "no announcement: the packets have {bytes} bytes per frame at {}{assumed}, played as {} with {}; \
@@ -347,7 +347,7 @@ fn proven_format(flags: &Recv, proof: &Proof) -> Result<StreamFormat, Failure> {
 /// playout.
 fn learnt(
     flags: &Recv,
-    from: &mut [HeardAddress<'_>],
+    from: &mut [ReceiveAddress<'_>],
     believe: Believe,
     wait: &mut SenderWait<'_>,
 ) -> Result<Learnt, Failure> {
@@ -364,7 +364,7 @@ fn learnt(
     if believe == Believe::Anybody {
         tell_listening(flags);
     }
-    let given_up = |came: CameThere| {
+    let given_up = |came: LinkArrivals| {
         if came.auth_failed > 0 {
             wait.show.auth_failed(flags.from.iter(), came.auth_failed);
         } else if !came.packets {

@@ -14,7 +14,7 @@ use tautline_engine::monitor::note::messages::claimed;
 use tautline_engine::plan::address::{Address, MAX_AHEAD, Resolved};
 use tautline_engine::plan::claim::{ClaimError, ClaimedAddress};
 use tautline_engine::plan::pacing::{self, Paced, PacingMode};
-use tautline_engine::plan::sockets::{LinkOptions, sending_by_ethernet, sending_by_tcp};
+use tautline_engine::plan::sockets::{LinkOptions, ethernet_sender, sending_by_tcp};
 use tautline_engine::plan::too_long::too_long;
 use tautline_engine::plan::{LinkKind, SendPlan, lay, sockets};
 use tautline_engine::send_engine::SendEngine;
@@ -29,8 +29,8 @@ use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::{PacketHeads, WireForm};
 
 use super::{
-    device_settings, resolve_all, run_options, settled, stop_on_signals, tell_of_coding_time,
-    tell_period, tell_stream, told_pacing, within,
+    device_settings, reported_pacing, resolve_all, run_options, settled, stop_on_signals,
+    tell_of_coding_time, tell_period, tell_stream, within,
 };
 pub(crate) use changes::SendLines;
 use changes::{in_bits, refuse_two_readers};
@@ -75,8 +75,8 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     heads.form.check(&format).map_err(|error| Failure::usage(error.to_string()))?;
     if heads.form.presents() && matches!(flags.latency, Some(LatencyRule::Auto { .. })) {
         return Err(Failure::usage(
-            "--latency auto follows what receivers ask for, and packets of AVTP say when they are to be presented; give \
-             a --latency or a --max-transit-time",
+            "--latency auto follows the receivers' requests, but AVTP packets carry a fixed presentation time\n\
+             hint: use --latency TIME or --max-transit-time",
         ));
     }
     let budget = redundancy::budget(flags, &format, &device)?;
@@ -204,7 +204,8 @@ fn claim(flags: &mut Send) -> Result<Option<Arc<ClaimedAddress>>, Failure> {
 fn refuse_two_by_ethernet(flags: &Send) -> Result<(), Failure> {
     if !flags.redundancy.paths.is_empty() {
         return Err(Failure::usage(format!(
-            "{} names the one network that its frames go by; leave --redundancy paths: out, or send avtp+udp://",
+            "{} has one network, so --redundancy paths: is not possible\n\
+             hint: leave paths: out, or send to avtp+udp://",
             flags.to[0]
         )));
     }
@@ -212,8 +213,8 @@ fn refuse_two_by_ethernet(flags: &Send) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "{} is one address of Ethernet and the only --to that one taut sends to; use the address of a \
-         group, or run one taut for each",
+        "{} is an Ethernet address and must be the only --to\n\
+         hint: use a group address, or run one taut for each",
         flags.to[0]
     )))
 }
@@ -227,7 +228,7 @@ fn heads(flags: &Send) -> Result<PacketHeads, Failure> {
     let form = form_of(flags);
     if let Some(other) = flags.to.iter().find(|to| to.form() != form) {
         return Err(Failure::usage(format!(
-            "{} and {other} want packets of different forms; run one taut for each",
+            "{} and {other} need different packet formats\nhint: run one taut for each",
             flags.to[0]
         )));
     }
@@ -239,19 +240,19 @@ fn heads(flags: &Send) -> Result<PacketHeads, Failure> {
     ];
     if let Some((option, _)) = refused.into_iter().find(|(_, asked)| *asked && form.presents()) {
         return Err(Failure::usage(format!(
-            "{option} is of RTP, and {} is AVTP; leave it out",
+            "{option} is for RTP, but {} is AVTP\nhint: leave the option out",
             flags.to[0]
         )));
     }
     if flags.on_lost.is_some() && form == WireForm::Avtp(Encapsulation::Ethernet) {
         let to = &flags.to[0];
         return Err(Failure::usage(format!(
-            "--on-lost: receivers of {to} send no reports; leave it out"
+            "--on-lost: receivers of {to} send no reports\nhint: leave the option out"
         )));
     }
     if flags.dscp.is_some() && form == WireForm::Avtp(Encapsulation::Ethernet) {
         return Err(Failure::usage(format!(
-            "--dscp is of IP, and {} goes without; leave it out, or say the priority there: ?prio=3",
+            "--dscp is for IP, but {} is Ethernet\nhint: leave the option out, or set the priority with ?prio=3",
             flags.to[0]
         )));
     }
@@ -265,22 +266,22 @@ fn refuse_untellable(flags: &Send, latency: Span, age: Span) -> Result<(), Failu
     if ahead <= MAX_AHEAD || !form_of(flags).presents() {
         return Ok(());
     }
-    let told = format!("packets of AVTP tell presentations {MAX_AHEAD} ahead at most");
+    let limit = format!("AVTP presentation times are at most {MAX_AHEAD} ahead");
     let Some(time) = flags.max_transit_time else {
         return Err(Failure::usage(format!(
-            "--latency {latency} is too long, as {told}; use --latency {MAX_AHEAD} or less"
+            "--latency {latency} is too long: {limit}\nhint: use --latency {MAX_AHEAD} or less"
         )));
     };
     let uncertainty = flags.time_uncertainty;
     // In whole milliseconds, if the uncertainty leaves any.
     let most = MAX_AHEAD - age - uncertainty;
-    let mend = match Span::from_millis(most.as_nanos().div_euclid(1_000_000)) {
+    let hint = match Span::from_millis(most.as_nanos().div_euclid(1_000_000)) {
         most if most > Span::ZERO => format!("use --max-transit-time {most} or less"),
         _ => "use a shorter --time-uncertainty".to_owned(),
     };
     Err(Failure::usage(format!(
-        "--max-transit-time {time} with a --time-uncertainty of {uncertainty} is too long, as {told}, of which {age} pass until they \
-         leave; {mend}"
+        "--max-transit-time {time} with --time-uncertainty {uncertainty} is too long: {limit}, and packets \
+         depart after {age}\nhint: {hint}"
     )))
 }
 
@@ -317,13 +318,13 @@ fn stream_format(
 fn refuse_what_a_key_forbids(flags: &Send, key: &StreamKey) -> Result<(), Failure> {
     if flags.redundancy.amount != Redundancy::Off && key.is_misheard_with_redundancy() {
         return Err(Failure::usage(
-            "--redundancy with a key of AES_CM_128_HMAC_SHA1_80 would be loud noise in programs that know no RFC 9335; \
-             use a key of AEAD_AES_256_GCM (taut srtp-key), or leave --redundancy out",
+            "--redundancy with an AES_CM_128_HMAC_SHA1_80 key is loud noise in programs without RFC 9335\n\
+             hint: use an AEAD_AES_256_GCM key (taut srtp-key), or leave --redundancy out",
         ));
     }
     if flags.sdp_key && key.profile().is_none() {
         return Err(Failure::usage(
-            "--sdp-key writes the key of --srtp-key-file, which is not given; give it, or leave --sdp-key out",
+            "--sdp-key needs --srtp-key-file\nhint: add --srtp-key-file, or leave --sdp-key out",
         ));
     }
     Ok(())
@@ -344,7 +345,7 @@ fn link_options(
     };
     refuse_two_by_ethernet(flags)?;
     let batch = lay::batch(flags.timing.period(), format.packet);
-    Ok(LinkOptions::Ethernet(sending_by_ethernet(place, format, batch)))
+    Ok(LinkOptions::Ethernet(ethernet_sender(place, format, batch)))
 }
 
 /// A connection with room for the stream's packets, including those of later changes.
@@ -371,11 +372,11 @@ fn by_tcp(
 fn refuse_beside_a_connection(flags: &Send) -> Result<(), Failure> {
     let to = &flags.to[0];
     let refused = if flags.to.len() > 1 {
-        "is one connection and the only --to that one taut sends to; run one taut for each"
+        "is a connection and must be the only --to\nhint: run one taut for each"
     } else if !flags.redundancy.paths.is_empty() {
-        "is one connection, by one network; leave --redundancy paths: out"
+        "is a connection with one network, so --redundancy paths: is not possible\nhint: leave paths: out"
     } else if flags.sdp.is_some() {
-        "is a connection, of which --sdp says nothing; leave --sdp out"
+        "is a connection, which --sdp cannot describe\nhint: leave --sdp out"
     } else {
         return Ok(());
     };
@@ -400,7 +401,7 @@ fn sockets(
     match too_long(to.iter().filter_map(Resolved::media), bytes, format).next() {
         Some(too_long) if !allowed => {
             let (what, shorter) = (longer(&too_long), too_long.shorter);
-            Err(Failure::usage(format!("{what}; use --ptime {shorter} or less")))
+            Err(Failure::usage(format!("{what}\nhint: use --ptime {shorter} or less")))
         }
         _ => redundancy::by_networks(&flags.redundancy.paths, udp),
     }
@@ -432,7 +433,7 @@ fn link_kind(flags: &Send) -> Result<LinkKind, Failure> {
     if flags.io_thread != LinkKind::Auto && flags.io_thread != wanted {
         let (pacing, link) = (flags.pacing.map_or("auto", PacingMode::name), wanted.name());
         return Err(Failure::usage(format!(
-            "--pacing {pacing} is --io-thread {link}; leave --io-thread out"
+            "--pacing {pacing} implies --io-thread {link}\nhint: leave --io-thread out"
         )));
     }
     Ok(wanted)
@@ -440,7 +441,7 @@ fn link_kind(flags: &Send) -> Result<LinkKind, Failure> {
 
 fn tell_of_pacing(flags: &Send, paced: &Paced, latency: Span, age: Span) {
     let voice = flags.running.voice();
-    voice.detail(&told_pacing(paced));
+    voice.detail(&reported_pacing(paced));
     let left = age + paced.lead();
     voice.detail(&format!(
         "latency: {latency} promised; packets are up to {left} old when they leave, which gives the way {} \

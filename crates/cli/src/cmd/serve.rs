@@ -32,8 +32,10 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     let running = &flags.end.running;
     running.refuse_partial_packet_log()?;
     if running.control {
-        let mend = "give them to taut call, which changes both ends, or leave --control out";
-        return Err(Failure::usage(format!("taut serve takes no lines; {mend}")));
+        return Err(Failure::usage(
+            "taut serve does not support --control\n\
+             hint: use it with taut call, which changes both ends",
+        ));
     }
     if flags.end.record.as_deref().is_some_and(is_mixed) {
         return Err(Failure::usage(
@@ -125,7 +127,7 @@ fn lines(server: &Server, callers: u16, muted: bool) -> Vec<String> {
     let sounding = calls.len();
     let (word, whether) = if muted { ("muted", "; muted") } else { ("open", "") };
     let mut lines = vec![match all {
-        0 => format!("nobody calls {address}{whether}"),
+        0 => format!("no callers at {address}{whether}"),
         all => format!(
             "{all} of {callers} at {address}: {sounding} with sound, {} without{whether}",
             all - sounding

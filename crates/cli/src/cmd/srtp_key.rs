@@ -8,6 +8,8 @@ pub(crate) fn run(flags: &SrtpKey) -> Result<(), Failure> {
     let key = MasterKey::random(flags.profile).map_err(|error| Failure::open(error.to_string()))?;
     write_key(&flags.file, &key)?;
     let (file, profile) = (flags.file.display(), flags.profile);
-    screen::tell(&format!("{file} holds a key for {profile}; who has it hears what it seals"));
+    screen::tell(&format!(
+        "{file} contains a key for {profile}; with it, any machine can decrypt the stream"
+    ));
     Ok(())
 }

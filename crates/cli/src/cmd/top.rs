@@ -23,7 +23,7 @@ use super::stop_on_signals;
 use crate::failure::Failure;
 use crate::flags::{PlainKind, Top};
 use crate::screen as output;
-use keys::{ShownStream, TopKey};
+use keys::{StreamRow, TopKey};
 use programs::Programs;
 use terminal::TopTerminal;
 
@@ -45,7 +45,7 @@ pub(crate) fn run(flags: &Top) -> Result<(), Failure> {
     let mut programs = Programs::default();
     programs.look(&sockets());
     let until = now() + LOOKED;
-    while now() < until && !programs.have_told_all() {
+    while now() < until && !programs.have_reported_all() {
         sleep_until(now() + STEP);
         programs.hear(now());
     }
@@ -60,7 +60,7 @@ pub(crate) fn run(flags: &Top) -> Result<(), Failure> {
 fn watch() -> Result<(), Failure> {
     let stop = stop_on_signals()?;
     let mut terminal = TopTerminal::open(&stop)?;
-    let (mut programs, mut choice) = (Programs::default(), ShownStream::default());
+    let (mut programs, mut choice) = (Programs::default(), StreamRow::default());
     let mut looked = LocalTime::ZERO;
     while !stop.is_requested() {
         if now() - looked >= Span::from_secs(1) {

@@ -1,16 +1,16 @@
 use serde::Serialize;
 use tautline_api::trust::{TrustFile, TrustedHosts, usual_folder};
 
-use super::id::{SCHEMA, ToldHost};
+use super::id::{HostJson, SCHEMA};
 use crate::cmd::answer;
 use crate::failure::Failure;
 use crate::flags::TrustFlags;
 use crate::screen;
 
 #[derive(Serialize)]
-struct ToldList<'a> {
+struct TrustListJson<'a> {
     schema: u32,
-    trusted: Vec<ToldHost<'a>>,
+    trusted: Vec<HostJson<'a>>,
 }
 
 pub(crate) fn run(flags: &TrustFlags) -> Result<(), Failure> {
@@ -19,13 +19,13 @@ pub(crate) fn run(flags: &TrustFlags) -> Result<(), Failure> {
         return match file.remove(name)? {
             Some(_) => Ok(()),
             None => Err(Failure::usage(format!(
-                "nobody is trusted by the name {name:?}; taut trust --list shows who is"
+                "no trusted machine has the name {name:?}\nhint: taut trust --list lists them"
             ))),
         };
     }
     if let Some((name, key)) = flags.name.as_ref().zip(flags.key) {
         if let Some(before) = file.trust(name, key)? {
-            screen::tell(&format!("{name} had another key, {before}, which is trusted no more"));
+            screen::tell(&format!("{name} had another key, {before}, which is no longer trusted"));
         }
         return Ok(());
     }
@@ -40,9 +40,9 @@ pub(crate) fn run(flags: &TrustFlags) -> Result<(), Failure> {
 
 fn list(flags: &TrustFlags, hosts: &TrustedHosts) -> Result<(), Failure> {
     let text: String = hosts.iter().map(|(name, key)| format!("{name} {key}\n")).collect();
-    let trusted = hosts.iter().map(|(name, key)| ToldHost::new(name, key)).collect();
-    let told = ToldList { schema: SCHEMA, trusted };
-    let json = serde_json::to_string_pretty(&told).map(|text| text + "\n");
+    let trusted = hosts.iter().map(|(name, key)| HostJson::new(name, key)).collect();
+    let reported = TrustListJson { schema: SCHEMA, trusted };
+    let json = serde_json::to_string_pretty(&reported).map(|text| text + "\n");
     answer(flags.report, &text, json)
 }
 
@@ -58,8 +58,9 @@ mod tests {
     fn help_gives_the_shape_of_the_json() {
         let folder = tempfile::tempdir().unwrap();
         let key = HostIdentity::load_or_make(folder.path()).unwrap().key();
-        let told = ToldList { schema: SCHEMA, trusted: vec![ToldHost::new("studio", key)] };
-        let json = serde_json::to_string(&told).unwrap();
+        let reported =
+            TrustListJson { schema: SCHEMA, trusted: vec![HostJson::new("studio", key)] };
+        let json = serde_json::to_string(&reported).unwrap();
         assert_shape(help::TRUST, "{ \"schema\"", &json);
     }
 }

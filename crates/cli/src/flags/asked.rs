@@ -30,13 +30,17 @@ impl FromStr for RedundancyFlag {
             }
         }
         if amounts > 1 || networks > 1 {
-            return Err(format!("`{text}` asks twice; write it as fec:2+paths:eth0,eth1"));
+            return Err(format!(
+                "`{text}` has two amounts or two lists of networks\nhint: write fec:2+paths:eth0,eth1"
+            ));
         }
         let mut different = asked.paths.clone();
         different.sort();
         different.dedup();
         if networks > 0 && (different.len() != 2 || different.iter().any(String::is_empty)) {
-            return Err(format!("`{text}` names no two networks; write paths:eth0,eth1"));
+            return Err(format!(
+                "`{text}` does not name two networks\nhint: write paths:eth0,eth1"
+            ));
         }
         Ok(asked)
     }
@@ -62,8 +66,8 @@ mod tests {
     #[test]
     fn what_is_no_redundancy_is_refused_with_what_to_write() {
         for text in ["fec", "red:0", "fec:25", "paths:eth0", "paths:eth0,eth0", "red:1+fec:1"] {
-            let told = text.parse::<RedundancyFlag>().unwrap_err();
-            snapshot!(format!("{text:?}"), told);
+            let reported = text.parse::<RedundancyFlag>().unwrap_err();
+            snapshot!(format!("{text:?}"), reported);
         }
     }
 }

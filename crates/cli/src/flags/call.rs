@@ -17,18 +17,18 @@ use tautline_proto::units::{Channels, Rate};
 use super::trust::ssh_destination;
 use super::values::{CodingOrAuto, coding_or_auto};
 use super::work::listen_at;
-use super::{RunFlags, Timing};
+use super::{RunFlags, Timing, texts};
 use crate::help;
 use tautline_ui::readers::{bitrate, channels, device, latency, parse, ptime, rate};
 
 /// `taut serve`
 #[derive(Debug, Args)]
-#[command(after_help = help::SERVE, after_long_help = help::SERVE_LONG)]
+#[command(after_help = help::SERVE, after_long_help = help::SERVE_LONG, mut_args = texts::serve)]
 pub(crate) struct ServeFlags {
     /// Address to listen on [default: 127.0.0.1]
     ///
-    /// 0.0.0.0 listens on all interfaces. TCP for control connections, UDP from the same port number on for audio. On any address but 127.0.0.1 only trusted
-    /// machines are accepted (taut pair).
+    /// 0.0.0.0 listens on all interfaces. TCP for control connections, UDP from the same port number on for audio. On
+    /// any address but 127.0.0.1 only trusted machines are accepted (taut pair).
     #[arg(long, value_name = "HOST[:PORT]", default_value = "127.0.0.1", hide_default_value = true, value_parser = listen)]
     pub(crate) listen: SocketAddr,
     /// What callers hear [default: programs:]
@@ -78,7 +78,7 @@ pub(crate) struct ServeFlags {
 
 /// `taut call`
 #[derive(Debug, Args)]
-#[command(after_help = help::CALL, after_long_help = help::CALL_LONG)]
+#[command(after_help = help::CALL, after_long_help = help::CALL_LONG, mut_args = texts::call)]
 pub(crate) struct CallFlags {
     /// Machine to call: HOST, NAME=HOST or ssh:HOST
     ///
@@ -99,7 +99,7 @@ pub(crate) struct CallFlags {
     /// See Devices of taut recv. The default is described under Default devices below.
     #[arg(long = "output", short = 'o', value_name = "DEVICE", value_parser = device())]
     pub(crate) named_output: Option<DeviceSpec>,
-    /// The one that is named, or was chosen: by the first that a call does.
+    /// The named device, or the one that the call chooses before it connects.
     #[arg(skip = DeviceSpec::null())]
     pub(crate) input: DeviceSpec,
     /// Likewise.
@@ -107,7 +107,8 @@ pub(crate) struct CallFlags {
     pub(crate) output: DeviceSpec,
     /// Cancel echo: auto, on or off [default: auto]
     ///
-    /// Removes the audio of the loudspeaker from the microphone. auto: if both devices belong to a desktop (a PipeWire stream or ALSA's default PCM), not for JACK, hw: or plughw:.
+    /// Removes the audio of the loudspeaker from the microphone. auto: if both devices belong to a desktop (a
+    /// PipeWire stream or ALSA's default PCM), not for JACK, hw: or plughw:.
     #[arg(
         long,
         value_name = "WHEN",
@@ -198,47 +199,30 @@ pub(crate) struct EndFlags {
     /// Repeat the input file without a gap
     #[arg(long = "loop", help_heading = "Sound", hide_short_help = true)]
     pub(crate) looped: bool,
-    /// Sample rate of both devices [default: 48000]
-    ///
-    /// A caller uses that of the other end by default, if its devices support it.
+    /// Sample rate of both devices
     #[arg(long, value_name = "HZ", value_parser = rate, help_heading = "Stream")]
     pub(crate) rate: Option<Rate>,
-    /// Channels, 1 or 2 with most devices [default: 2]
-    ///
-    /// A caller uses those of the other end by default, if its devices support them.
+    /// Channels, 1 or 2 with most devices
     #[arg(long, value_name = "N", value_parser = channels, help_heading = "Stream")]
     pub(crate) channels: Option<Channels>,
     /// l16, l24, f32, opus, opus-voice, … [default: l24]
-    ///
-    /// l16, l24, l32, f32, opus, opus-voice, lossless16 or lossless24. The caller's choice is used if both ends support
-    /// it. auto (taut call): each direction follows what the network can carry, from l24 down to opus-voice.
     #[arg(long, value_name = "CODEC", help_heading = "Stream", value_parser = coding_or_auto(), hide_possible_values = true)]
     pub(crate) format: Option<CodingOrAuto>,
     /// Audio per packet [default: 2500us]
-    ///
-    /// The longer one of both ends is used. taut serve uses a period of --input by default if that is shorter.
     #[arg(long, value_name = "TIME", value_parser = ptime, help_heading = "Stream")]
     pub(crate) ptime: Option<Span>,
     /// Capture to playback, or auto [default: auto:250ms]
-    ///
-    /// For both directions; the caller's value counts. auto: as short as the arrivals of the packets allow; auto:150ms
-    /// sets a maximum and discards later packets.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = latency, help_heading = "Timing")]
     pub(crate) latency: Option<LatencyRule>,
     #[command(flatten)]
     pub(crate) timing: Timing,
     /// Repair lost packets: off, auto, red:N, fec:N
-    ///
-    /// In both directions, by UDP; the caller's choice counts. See Redundancy of taut send. [default: off]
     #[arg(long, value_name = "RULE", help_heading = "Network", value_parser = parse::<Redundancy>)]
     pub(crate) redundancy: Option<Redundancy>,
     /// Overwrite existing files
     #[arg(long, help_heading = "Run", hide_short_help = true)]
     pub(crate) overwrite: bool,
     /// Record both directions to a folder
-    ///
-    /// Two WAV files of 24 bits per call, named by its start. taut call also accepts FILE.wav, into which both directions
-    /// are mixed at the end.
     #[arg(long, value_name = "DIR", help_heading = "Run")]
     pub(crate) record: Option<PathBuf>,
     #[command(flatten)]

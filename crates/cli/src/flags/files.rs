@@ -9,7 +9,7 @@ use crate::help;
 
 /// `taut join`
 #[derive(Debug, Args)]
-#[command(after_help = help::JOIN)]
+#[command(after_help = help::JOIN, after_long_help = help::JOIN_LONG)]
 pub(crate) struct Join {
     /// The sender's packet log
     pub(crate) sender: PathBuf,
@@ -19,14 +19,14 @@ pub(crate) struct Join {
 
 /// `taut compare`
 #[derive(Debug, Args)]
-#[command(after_help = help::COMPARE)]
+#[command(after_help = help::COMPARE, after_long_help = help::COMPARE_LONG)]
 pub(crate) struct Compare {
     /// The file that was sent
     pub(crate) sent: PathBuf,
     /// The file that was recorded
     pub(crate) heard: PathBuf,
-    /// Output format
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    /// Output format: text, json or none
+    #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     pub(crate) report: PlainKind,
 }
 

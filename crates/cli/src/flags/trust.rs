@@ -67,14 +67,14 @@ impl FromStr for PairTarget {
     }
 }
 
-/// The name and the destination of `[NAME=]ssh:DESTINATION`; `None` for what is not of that form.
+/// Splits `[NAME=]ssh:DESTINATION` into name and destination; `None` for another form.
 pub(super) fn ssh_destination(text: &str) -> Result<Option<(Option<String>, String)>, String> {
     let (name, place) = match text.split_once('=') {
         Some((name, place)) => (Some(name.to_owned()), place),
         None => (None, text),
     };
     let Some(destination) = place.strip_prefix("ssh:") else { return Ok(None) };
-    // ssh itself takes an IPv6 address without brackets, and what begins with a hyphen as an option.
+    // ssh expects IPv6 addresses without brackets, and reads a leading hyphen as an option.
     let destination = destination
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'))
@@ -82,7 +82,7 @@ pub(super) fn ssh_destination(text: &str) -> Result<Option<(Option<String>, Stri
     if destination.is_empty() || destination.starts_with(['-', '/']) || destination.contains("://")
     {
         return Err(format!(
-            "{text:?} has no destination for ssh: write ssh:HOST or ssh:USER@HOST"
+            "{text:?} has no destination for ssh\nhint: write ssh:HOST or ssh:USER@HOST"
         ));
     }
     Ok(Some((name, destination.to_owned())))
@@ -97,8 +97,8 @@ pub(crate) struct Id {
     /// For programs that connect as this machine, such as curl.
     #[arg(long, value_name = "DIR")]
     pub(crate) export: Option<PathBuf>,
-    /// Output format
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    /// Output format: text, json or none
+    #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     pub(crate) report: PlainKind,
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct TrustFlags {
     /// Remove a machine
     #[arg(long, value_name = "NAME", conflicts_with = "name")]
     pub(crate) remove: Option<String>,
-    /// Output format of --list
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    /// With --list: text, json or none
+    #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     pub(crate) report: PlainKind,
 }

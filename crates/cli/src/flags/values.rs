@@ -22,7 +22,7 @@ fn one_of<T: Clone + Send + Sync + 'static>(
 pub(crate) fn coding_in_line(text: &str, first: &str) -> Result<Coding, String> {
     Coding::named(&text.to_ascii_lowercase()).ok_or_else(|| {
         let [all @ .., last] = Coding::ALL.map(Coding::name);
-        format!("`{text}` is no coding; write {first}{} or {last}", all.join(", "))
+        format!("unknown codec `{text}`\nhint: write {first}{} or {last}", all.join(", "))
     })
 }
 
@@ -35,7 +35,7 @@ pub(crate) type CodingOrAuto = Option<Coding>;
 
 /// Reads a codec or `auto`.
 pub(super) fn coding_or_auto() -> impl TypedValueParser<Value = CodingOrAuto> {
-    let help = "send: l24, or f32 for a float file; recv: as announced or detected; call: adapted to the network";
+    let help = "From the file, the announcement or the network";
     one_of(
         codings()
             .map(|(name, help, coding)| (name, help, Some(coding)))

@@ -17,15 +17,17 @@ use tautline_ui::readers::parse;
 
 /// `taut work`
 #[derive(Debug, Args)]
-#[command(after_help = help::WORK)]
+#[command(after_help = help::WORK, after_long_help = help::WORK_LONG)]
 pub(crate) struct WorkFlags {
-    /// Address to listen on, such as 0.0.0.0
+    /// Address to listen on [default: 127.0.0.1]
     ///
-    /// On any address but 127.0.0.1 only trusted machines are accepted (taut pair).
+    /// 0.0.0.0 listens on all interfaces. On any address but 127.0.0.1 only trusted machines are accepted (taut pair).
     #[arg(long, value_name = "HOST[:PORT]", default_value = "127.0.0.1",
-          value_parser = listen)]
+          hide_default_value = true, value_parser = listen)]
     pub(crate) listen: SocketAddr,
-    /// File of plugin chains to offer; see below
+    /// File of plugin chains to offer
+    ///
+    /// See Chains below.
     #[arg(long, value_name = "FILE")]
     pub(crate) chains: Option<PathBuf>,
     /// Folder that plugins may read (repeatable)
@@ -33,17 +35,22 @@ pub(crate) struct WorkFlags {
     /// Such as one of samples. By default plugins read only their own folders and the system's libraries.
     #[arg(long, value_name = "FOLDER", value_parser = OsStringValueParser::new().try_map(folder))]
     pub(crate) allow_read: Vec<PathBuf>,
-    /// Scheduler of plugin threads: fifo:70, rr:70, deadline:… or other
-    #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>)]
+    /// Scheduler of plugin threads
+    ///
+    /// fifo:70, rr:70, deadline:RUNTIME/DEADLINE/PERIOD, or other for none.
+    #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>,
+          hide_short_help = true)]
     pub(crate) scheduler: Scheduler,
-    /// Maximum number of running plugins and chains
+    /// Maximum number of running plugins
+    ///
+    /// Plugins and chains together.
     #[arg(long, value_name = "N", default_value_t = 64,
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) max_streams: u32,
     /// Allow unencrypted connections from 127.0.0.1
     ///
     /// To measure the cost of encryption.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) cleartext: bool,
     #[command(flatten)]
     pub(crate) voice: WorkVoiceFlags,
@@ -51,33 +58,33 @@ pub(crate) struct WorkFlags {
 
 /// `taut plugins`
 #[derive(Debug, Args)]
-#[command(after_help = help::PLUGINS)]
+#[command(after_help = help::PLUGINS, after_long_help = help::PLUGINS_LONG)]
 pub(crate) struct Plugins {
     /// Machine that runs taut work (repeatable)
     ///
     /// List its plugins instead of those of this machine.
     #[arg(long, value_name = "[NAME=]HOST[:PORT]", value_parser = parse::<WorkerAddress>)]
     pub(crate) worker: Vec<WorkerAddress>,
-    /// Save the list for plugin hosts on this machine
+    /// Save the list for plugin hosts here
     ///
-    /// Hosts then show these plugins through tautline.so, next to those saved before.
+    /// Hosts on this machine then show these plugins through tautline.so, next to those saved before.
     #[arg(long, conflicts_with = "chains")]
     pub(crate) save: bool,
     /// List the saved plugins
     #[arg(long, conflicts_with_all = ["worker", "save", "forget", "chains"])]
     pub(crate) saved: bool,
-    /// Remove the saved plugins of a worker (repeatable)
+    /// Forget a worker's plugins (repeatable)
     #[arg(long, value_name = "NAME", conflicts_with_all = ["worker", "save", "chains"])]
     pub(crate) forget: Vec<String>,
     /// File of plugin chains; see taut work
     #[arg(long, value_name = "FILE", conflicts_with = "worker")]
     pub(crate) chains: Option<PathBuf>,
-    /// Output format
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    /// text, json or none
+    #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     pub(crate) report: PlainKind,
 }
 
-/// Reads a folder that exists: one that does not would be overlooked.
+/// Parses the path of an existing folder; a missing one would be ignored later.
 fn folder(name: OsString) -> Result<PathBuf, String> {
     let folder = PathBuf::from(&name);
     match folder.canonicalize() {
@@ -87,12 +94,12 @@ fn folder(name: OsString) -> Result<PathBuf, String> {
     }
 }
 
-/// Reads an address of this machine: UDP and TCP ports of 0 stand for any that is free.
+/// Parses an address of this machine. Port 0 selects a free port.
 fn listen(text: &str) -> Result<SocketAddr, String> {
     listen_at(text, PORT)
 }
 
-/// The same with this port where none is given.
+/// Parses an address of this machine, with a default port.
 pub(super) fn listen_at(text: &str, usual: u16) -> Result<SocketAddr, String> {
     let bare = text.trim_start_matches('[').trim_end_matches(']');
     if let Ok(address) = bare.parse::<IpAddr>() {
@@ -103,7 +110,7 @@ pub(super) fn listen_at(text: &str, usual: u16) -> Result<SocketAddr, String> {
         None => (text, usual).to_socket_addrs(),
     };
     found.ok().and_then(|mut found| found.next()).ok_or_else(|| {
-        format!("`{text}` is no address to listen at; use one of `ip -brief address`, such as 10.0.0.2:{usual}")
+        format!("cannot listen on `{text}`\nhint: use an address of `ip -brief address`, such as 10.0.0.2:{usual}")
     })
 }
 

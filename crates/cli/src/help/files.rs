@@ -1,6 +1,16 @@
 //! Help of `taut compare`.
 
-pub(crate) const COMPARE: &str = r#"Examples:
+pub(crate) const COMPARE: &str = "Examples:
+  taut compare song.flac heard.wav
+  taut compare song.flac heard.wav --report json
+
+Exit status: 0 if all sent frames were recorded in order, bit for bit or
+resampled; 1 if not; 2 if rates or channel counts differ; 5 if the delay of
+periodic audio is ambiguous and no frame is known to be lost.
+
+Tolerances and JSON: taut compare --help";
+
+pub(crate) const COMPARE_LONG: &str = r#"Examples:
   taut compare song.flac heard.wav
   taut compare song.flac heard.wav --report json
 

@@ -1,6 +1,14 @@
 //! Help of `taut work` and `taut plugins`.
 
-pub(crate) const WORK: &str = r#"Examples:
+pub(crate) const WORK: &str = "Examples:
+  # For programs on this machine:
+  taut work
+  # For other machines, after `taut pair`:
+  taut work --listen 0.0.0.0
+
+All options, isolation of plugins and chains: taut work --help";
+
+pub(crate) const WORK_LONG: &str = r#"Examples:
   # For programs on this machine:
   taut work
   # For other machines, after `taut pair`:
@@ -42,7 +50,15 @@ it and all plugins. It logs to standard error: opened and closed streams with
 blocks processed and missed, restarts, and rejected clients. Repeated messages
 are logged once in ten seconds, with their count."#;
 
-pub(crate) const PLUGINS: &str = r#"Examples:
+pub(crate) const PLUGINS: &str = "Examples:
+  # Plugins that this machine would offer with `taut work`, and those left out:
+  taut plugins
+  # Plugins of another machine; --save offers them to LADSPA hosts here:
+  taut plugins --worker studio --save
+
+Columns, more examples and JSON: taut plugins --help";
+
+pub(crate) const PLUGINS_LONG: &str = r#"Examples:
   # Plugins that this machine would offer with `taut work`, and those left out:
   taut plugins
   # Plugins of other machines; --save makes them available to LADSPA hosts here:

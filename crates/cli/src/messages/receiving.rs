@@ -179,11 +179,11 @@ fn wrong_type(address: &str, wrong: &WrongType) -> String {
     format!(
         "{address}: {packets} packets of payload type {other} came and {waits}, so they are not \
          played; {}",
-        mend(*other, format)
+        hint(*other, format)
     )
 }
 
-fn mend(other: u8, here: &StreamFormat) -> String {
+fn hint(other: u8, here: &StreamFormat) -> String {
     // RFC 3551 table 4.
     let l16 = |channels: Channels| {
         let fits = (here.rate, here.channels) == (Rate::HZ_44100, channels);

@@ -91,8 +91,8 @@ mod tests {
     fn lost_receiver_is_named_with_its_silence() {
         let (host, silence) =
             (Host::from(std::net::IpAddr::from([10, 0, 0, 2])), Span::from_millis(3020));
-        let told = |note| words("rtp://10.0.0.2:5004", None, &note);
-        snapshot!(told(SendNote::ReceiverLost { ssrc: 0x1a2b, host, silence, times_lost: 1 }));
-        snapshot!(told(SendNote::ReceiverBack { ssrc: 0x1a2b, host, silence, times_lost: 2 }));
+        let reported = |note| words("rtp://10.0.0.2:5004", None, &note);
+        snapshot!(reported(SendNote::ReceiverLost { ssrc: 0x1a2b, host, silence, times_lost: 1 }));
+        snapshot!(reported(SendNote::ReceiverBack { ssrc: 0x1a2b, host, silence, times_lost: 2 }));
     }
 }

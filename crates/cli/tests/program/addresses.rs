@@ -22,8 +22,9 @@ fn an_address_of_ethernet_that_is_another_machines_is_told_of_as_such() {
         let ended = taut(words(&line)).within(&cable.left).run();
         ended.said.into_iter().find(|line| line.contains(said::OWN_ADDRESS_DIFFERS))
     };
-    let told = said("02:00:00:00:00:01").expect("a line that says so");
-    let own = told.split_once("which is ").and_then(|(_, rest)| rest.get(..17)).expect("its own");
+    let reported = said("02:00:00:00:00:01").expect("a line that says so");
+    let own =
+        reported.split_once("which is ").and_then(|(_, rest)| rest.get(..17)).expect("its own");
     assert_eq!(said(own), None);
     assert_eq!(said("91:E0:F0:00:FE:01"), None);
 }
@@ -65,9 +66,9 @@ fn ignored_lines_of_a_description_are_reported_to_sender_and_receiver() {
         let said = call.run().said;
         for (number, reason) in [(3, "UDP port 0"), (6, "packets of 1s exceed")] {
             let beginning = format!("taut: odd.sdp: line {number} ignored (");
-            let told =
+            let reported =
                 said.iter().filter(|line| line.starts_with(&beginning) && line.contains(reason));
-            assert_eq!(told.count(), 1, "{line}: {said:#?}");
+            assert_eq!(reported.count(), 1, "{line}: {said:#?}");
         }
     }
 }

@@ -18,7 +18,7 @@ const TAUT: &str = env!("CARGO_BIN_EXE_taut");
 /// An experiment with another host, by an `ssh` that is this script.
 fn with_ssh(folder: &Folder, script: &str) -> Call {
     executable(&folder.file("ssh"), &format!("#!/bin/sh\n{script}\n"));
-    let line = "lab latency-sweep --with ssh:x --duration 1s --report json --rung";
+    let line = "lab latency-sweep --with ssh:x --duration 1s --report json --case";
     taut(words(line)).and(["2 ms"]).finding(folder.path())
 }
 
@@ -51,9 +51,9 @@ fn every_experiment_that_tells_one_way_times_makes_rows_void_whose_clocks_are_to
             &format!("#!/bin/sh\n{TAUT} lab agent | sed -u '{source}'\n"),
         );
         for line in [
-            "latency-sweep --rung test@10",
+            "latency-sweep --case test@10",
             "min-latency --period 240 --periods 16",
-            "load --most 1 --latency 400ms",
+            "load --max-streams 1 --latency 400ms",
             "network --only silent",
             "schedulers --case other,@loaded --latency 400ms --load spin:1",
             "stages --latency 400ms",
@@ -158,7 +158,7 @@ fn what_was_measured_before_an_agent_went_is_kept() {
          esac\n [ $begun -lt 2 ] || break\n printf '%s\\n' \"$line\"\ndone | {TAUT} lab agent"
         );
         let ended =
-            with_ssh(&folder, &script).and(["--rung", "1 ms", "--rung", "1 ms, tight"]).run();
+            with_ssh(&folder, &script).and(["--case", "1 ms", "--case", "1 ms, tight"]).run();
         let report = ended.well().json();
         let rows = report["rows"].as_array().unwrap();
         assert_eq!(rows.len(), 2, "{report:#}");
@@ -220,8 +220,8 @@ fn an_agent_that_is_told_to_end_ends_what_it_started_and_leaves_nothing() {
     {
         let folder = Folder::new();
         let (mut agent, mut held) = loading(&folder, goes_on);
-        let told = ["-s", signal, &agent.id().to_string()].map(str::to_owned);
-        assert!(Command::new("kill").args(told).status().unwrap().success());
+        let reported = ["-s", signal, &agent.id().to_string()].map(str::to_owned);
+        assert!(Command::new("kill").args(reported).status().unwrap().success());
         assert!(agent.wait().unwrap().success(), "{signal}");
         held.read_to_end(&mut Vec::new()).unwrap();
         assert_eq!(fs::read_dir(folder.file("tmp")).unwrap().count(), 0, "{signal}");

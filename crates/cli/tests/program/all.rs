@@ -14,8 +14,8 @@ fn what_is_run_among_all_writes_its_reports_and_the_page_leads_to_them() {
         let ended = taut(words(line)).in_folder(folder.path()).run();
         // What one needs is not counted.
         for (step, left) in [("stalls", 2), ("sent", 1), ("interval", 1)] {
-            let told = |said: &&String| said.starts_with(&format!("taut: {step}: "));
-            let line = ended.said.iter().find(told).unwrap();
+            let reported = |said: &&String| said.starts_with(&format!("taut: {step}: "));
+            let line = ended.said.iter().find(reported).unwrap();
             assert!(line.ends_with(&format!("({left} left)")), "{line}");
         }
         let report = ended.report().0;

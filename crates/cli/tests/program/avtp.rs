@@ -91,23 +91,23 @@ fn of_a_talker_that_tells_nothing_but_presentations_no_more_is_told_than_that() 
         let ended = recv.end();
         assert!(!ended.said.iter().any(|line| line.contains("RTCP")), "{:#?}", ended.said);
         let report = ended.report();
-        let told = format!("{:#}", report.0);
-        assert!(report.count("packets_received") > 1000, "{told}");
+        let reported = format!("{:#}", report.0);
+        assert!(report.count("packets_received") > 1000, "{reported}");
         for unknown in ["configured_ns", "method", "recommended_ns", "measured/p50_ns"] {
             let unknown = format!("/latency/{unknown}");
-            assert!(report.stream(&unknown).is_null(), "{unknown}: {told}");
+            assert!(report.stream(&unknown).is_null(), "{unknown}: {reported}");
         }
         let stages = report.stream("/stages").as_array().unwrap().iter();
         let stages: Vec<_> = stages.map(|stage| stage["name"].as_str().unwrap()).collect();
-        assert_eq!(stages.first(), Some(&"wakeup"), "{told}");
-        assert!(!stages.contains(&"sender"), "{told}");
-        assert_eq!(report.stream("/latency/basis"), "clock", "{told}");
-        assert!(!report.notes().iter().any(|note| note.contains("arriv")), "{told}");
+        assert_eq!(stages.first(), Some(&"wakeup"), "{reported}");
+        assert!(!stages.contains(&"sender"), "{reported}");
+        assert_eq!(report.stream("/latency/basis"), "clock", "{reported}");
+        assert!(!report.notes().iter().any(|note| note.contains("arriv")), "{reported}");
         // Of 60 ms the talker takes its own period and the packet, and the way nothing.
         let lead = report.nanos("/latency/presented/lead/p50_ns");
-        assert!((20_000_000..60_000_000).contains(&lead), "{told}");
+        assert!((20_000_000..60_000_000).contains(&lead), "{reported}");
         let off = report.nanos("/latency/presented/error/p50_ns");
-        assert!(off.abs() < 1_000_000, "{told}");
+        assert!(off.abs() < 1_000_000, "{reported}");
     });
 }
 
@@ -211,16 +211,16 @@ fn what_is_no_packet_of_the_stream_is_counted_by_its_reason_and_disturbs_nothing
         let report = recv.end().report();
         report.missed_nothing();
         heard(&folder, &sent).is_exactly(&sent);
-        let told = report.stream("/invalid");
-        let told = told.as_array().unwrap().iter();
-        let mut told: Vec<_> = told
+        let reported = report.stream("/invalid");
+        let reported = reported.as_array().unwrap().iter();
+        let mut reported: Vec<_> = reported
             .map(|one| (one["reason"].as_str().unwrap(), one["count"].as_u64().unwrap()))
             .collect();
-        told.sort_unstable();
+        reported.sort_unstable();
         let mut thrown = strange().map(|(_, reason)| (reason, 100));
         thrown.sort_unstable();
-        assert_eq!(told, thrown);
-        assert_eq!(report.count("invalid"), 1000, "{told:#?}");
+        assert_eq!(reported, thrown);
+        assert_eq!(report.count("invalid"), 1000, "{reported:#?}");
     });
 }
 

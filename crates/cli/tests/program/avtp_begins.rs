@@ -30,10 +30,10 @@ fn adds_up(folder: &Folder, sent: &Report, report: &Report) {
     .iter()
     .sum();
     let (received, dropped) = (report.count("packets_received"), report.count("socket_drops"));
-    let told = format!("{} lines, {kept_off} kept off: {:#}", lines(folder), report.0);
-    assert_eq!(received + dropped, sent.count("packets_sent"), "{told}");
-    assert_eq!(lines(folder) + kept_off, received, "{told}");
-    assert_eq!(report.count("lost"), dropped, "{told}");
+    let reported = format!("{} lines, {kept_off} kept off: {:#}", lines(folder), report.0);
+    assert_eq!(received + dropped, sent.count("packets_sent"), "{reported}");
+    assert_eq!(lines(folder) + kept_off, received, "{reported}");
+    assert_eq!(report.count("lost"), dropped, "{reported}");
 }
 
 #[test]
@@ -60,9 +60,9 @@ fn a_listener_that_learns_from_packets_what_a_stream_is_plays_it_from_the_first_
                     "send --input file:sent.wav --to {to} --format l24 --ptime 1ms --report json {both}"
                 );
                 let send = taut(words(&send)).in_folder(folder.path()).within(&cable.left);
-                let told = send.run().report();
+                let reported = send.run().report();
                 let report = recv.end().report();
-                adds_up(&folder, &told, &report);
+                adds_up(&folder, &reported, &report);
                 if latency == "400ms" {
                     report.missed_nothing();
                     assert_eq!(report.count("before_start"), 0, "{:#}", report.0);

@@ -146,8 +146,8 @@ fn taps_that_have_no_delay_say_why() {
         ("", 2),
         ("taps.wav --channels 1", 2),
         ("dead.wav", 1),
-        ("taps.wav --most 5ms", 1),
-        ("taps.wav --most 10s", 2),
+        ("taps.wav --max-delay 5ms", 1),
+        ("taps.wav --max-delay 10s", 2),
     ] {
         let ended = taut(words(&format!("lab align {line}"))).in_folder(folder.path()).run();
         assert_eq!(ended.status, Some(status), "{line}: {ended:#?}");
@@ -182,8 +182,8 @@ fn a_window_that_cannot_be_as_it_was_asked_for_is_noted() {
     two_taps().write(&folder.file("taps.wav"));
     let run = |line: &str| taut(words(line)).in_folder(folder.path()).run();
     for window in ["20s", "1ms", "2s"] {
-        let told = run(&format!("lab align taps.wav --window {window} --most 20ms")).out;
-        let notes: Vec<_> = told.lines().filter(|line| line.starts_with("note: ")).collect();
+        let reported = run(&format!("lab align taps.wav --window {window} --max-delay 20ms")).out;
+        let notes: Vec<_> = reported.lines().filter(|line| line.starts_with("note: ")).collect();
         snapshot!(window, notes.join("\n"));
     }
 }

@@ -113,7 +113,7 @@ fn sound_over_ipv6_is_heard_bit_for_bit() {
 }
 
 /// The recording of a receiver without format options, of a file that is sent as L16.
-fn heard_as_l16(sent: &Sound) -> Sound {
+fn received_as_l16(sent: &Sound) -> Sound {
     let folder = Folder::new();
     sent.write(&folder.file("sent.wav"));
     let address = loopback();
@@ -130,7 +130,7 @@ fn a_receiver_that_is_told_nothing_takes_shape_and_coding_from_the_sender() {
     shared(|| {
         let shape = Shape { rate: 44_100, channels: 1, coding: FileCoding::L16 };
         let sent = Sound::noise(shape, 500, 5);
-        heard_as_l16(&sent).is_exactly(&sent);
+        received_as_l16(&sent).is_exactly(&sent);
     });
 }
 
@@ -138,7 +138,7 @@ fn a_receiver_that_is_told_nothing_takes_shape_and_coding_from_the_sender() {
 fn file_of_24_bits_is_rounded_to_the_16_that_are_asked_for() {
     shared(|| {
         let mut sent = Sound::noise(Shape::STEREO_24, 500, 5).quieter();
-        let heard = heard_as_l16(&sent);
+        let heard = received_as_l16(&sent);
         sent.shape.coding = FileCoding::L16;
         // A step by rounding to the other side, and one by dither.
         heard.is_about(&sent, |sample| sample >> 8, 2);

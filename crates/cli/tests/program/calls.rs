@@ -187,8 +187,11 @@ fn a_call_sounds_by_opus_and_goes_on_by_other_coders() {
     called.hears_a_second_more();
     let caller = call.tell("quit").end().well();
     let (called, folder) = called.ends();
-    let told: Vec<_> = [caller.said, called.said].concat();
-    assert!(!told.iter().any(|line| line.contains("payload type")), "both know them: {told:#?}");
+    let reported: Vec<_> = [caller.said, called.said].concat();
+    assert!(
+        !reported.iter().any(|line| line.contains("payload type")),
+        "both know them: {reported:#?}"
+    );
     for name in ["heard.wav", "caller.wav"] {
         let heard = Sound::read(&folder.file(name));
         let begins = heard.begins().expect("the tone");

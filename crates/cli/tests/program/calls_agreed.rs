@@ -46,9 +46,9 @@ fn a_latency_that_the_other_ends_device_does_not_keep_is_raised_and_told_and_kep
     serve.signal("-TERM");
     let ended = serve.end().well();
     // Neither end found out later that it cannot, nor guessed what the other does.
-    let told = [called.said, ended.said].concat();
+    let reported = [called.said, ended.said].concat();
     let doubts = |line: &&String| line.contains(said::TOO_LITTLE) || line.contains("are promised");
-    assert_eq!(told.iter().find(doubts), None, "{told:#?}");
+    assert_eq!(reported.iter().find(doubts), None, "{reported:#?}");
 }
 
 #[test]
@@ -96,8 +96,8 @@ fn whoever_calls_without_a_rate_hears_a_machine_at_its_own_bit_for_bit() {
     );
     let call = taut(words(&line)).with("TAUT_HOME", home.path()).in_folder(folder.path());
     let called = call.run().well();
-    let told = "l24 44100 Hz, 1 channel, 2.5ms per packet both ways";
-    assert!(called.said.iter().any(|line| line.contains(told)), "{called:#?}");
+    let reported = "l24 44100 Hz, 1 channel, 2.5ms per packet both ways";
+    assert!(called.said.iter().any(|line| line.contains(reported)), "{called:#?}");
     serve.signal("-TERM");
     serve.end().well();
     let heard = without_fade(Sound::read(&folder.file("heard.wav")));
@@ -126,8 +126,8 @@ fn calls_go_on_at_the_rate_that_was_agreed_on_with_sound_and_without() {
     let (serve, address) = served(&home, &format!("--rate 16000 --channels 1 {devices}"));
     let call = called(&home, &address, &format!("{devices} --format auto"));
     // Opus is had at 48 kHz alone.
-    let told = "lossless16 16000 Hz, 1 channel, 2.5ms per packet both ways";
-    let call = call.controlled().start().wait_for(told);
+    let reported = "lossless16 16000 Hz, 1 channel, 2.5ms per packet both ways";
+    let call = call.controlled().start().wait_for(reported);
     let call = call.ask("hold", "ok ").wait_for(said::CALL_SILENT);
     let call = call.ask("resume", "ok ").wait_for(said::CALL_SOUNDS);
     assert!(call.said().last().unwrap().contains(" 16000 Hz, 1 channel"));
@@ -158,9 +158,9 @@ fn file_of_a_virtual_device_keeps_its_rate_and_its_end_moves_no_transport() {
     let song = format!("virtual:?source={}", home.file("song.wav").display());
     let (serve, address) = served(&home, &format!("--input {song} --output null:"));
     let options = format!("--input {song} --output null: --duration 4s");
-    let told = called(&home, &address, &options).run().well().said;
-    assert!(told.iter().any(|line| line.contains("l24 44100 Hz, 2 channels")), "{told:#?}");
-    assert!(!told.iter().any(|line| line.contains(said::BY_TCP)), "{told:#?}");
+    let reported = called(&home, &address, &options).run().well().said;
+    assert!(reported.iter().any(|line| line.contains("l24 44100 Hz, 2 channels")), "{reported:#?}");
+    assert!(!reported.iter().any(|line| line.contains(said::BY_TCP)), "{reported:#?}");
     serve.signal("-TERM");
     serve.end().well();
 }

@@ -52,9 +52,9 @@ fn the_transport_changes_and_what_cannot_be_is_refused() {
     let call = call.ask("mute", "ok ");
     let call = call.becomes(|status| status.contains(", by udp, muted, "));
     let mut call = call.ask("unmute", "ok ");
-    for (transport, told) in [("tcp", said::BY_TCP), ("udp", said::BY_UDP)] {
+    for (transport, reported) in [("tcp", said::BY_TCP), ("udp", said::BY_UDP)] {
         let ask = format!("transport {transport}");
-        call = call.ask(&ask, &format!("ok {ask}")).wait_for(told);
+        call = call.ask(&ask, &format!("ok {ask}")).wait_for(reported);
         called.hears_a_second_more();
         call = call.becomes(|status| status.contains(&format!(", by {transport}, ")));
     }

@@ -205,8 +205,8 @@ fn a_file_that_is_played_to_is_one_though_one_call_is_over_before_the_other_has_
     grows(&path, 3000);
     // Of one that is over nobody wants to know that it cannot be held.
     let call = call.ask("resume", "ok resume");
-    let told = call.said().find(|line| line.contains(&format!("{gone}: {}", said::RUN_OVER)));
-    assert_eq!(told, None);
+    let reported = call.said().find(|line| line.contains(&format!("{gone}: {}", said::RUN_OVER)));
+    assert_eq!(reported, None);
     call.tell("quit").end();
     other.ends();
     let sound = Sound::read(&path);

@@ -76,12 +76,12 @@ fn understood(second: &[i32]) -> usize {
         windows.iter().enumerate().filter(|window| heard(*window)).count()
     };
     let begins = (0..PITCHES * each).max_by_key(fits).unwrap_or(0);
-    let is_heard = |at: &usize| {
+    let is_received = |at: &usize| {
         let near = at.saturating_sub(2 * each)..(at + 3 * each).min(windows.len());
         let pitch = pitch((at + each / 2 + begins) / each);
         windows[near].iter().any(|has| has[pitch])
     };
-    (0..SECOND / HOP).step_by(each).filter(is_heard).count()
+    (0..SECOND / HOP).step_by(each).filter(is_received).count()
 }
 
 /// The seconds of a phase in which the call is to be understood.
@@ -170,8 +170,8 @@ mod exclusive {
                     (Window { from: from - UNDER_WAY, to }, count)
                 });
                 let counted: Vec<_> = counted.collect();
-                let told: Vec<_> = counted.iter().map(|(_, count)| count).collect();
-                println!("{name}: frames heard in each second {told:?}");
+                let reported: Vec<_> = counted.iter().map(|(_, count)| count).collect();
+                println!("{name}: frames heard in each second {reported:?}");
                 each(counted, |count| assert!(count >= UNDERSTOOD, "{name}: {count} of 50 frames"));
             }
             let settled = begun[1] + DISTURBED;

@@ -66,8 +66,8 @@ fn a_quiet_server_on_a_terminal_shows_nothing() {
     let home = Folder::new();
     let (serve, address) = served(&home, "--report none --quiet --duration 500ms", 24);
     let ended = serve.end().well();
-    let told = ended.said.iter().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>();
-    assert_eq!(told, [&format!("{}{address}", said::AWAITS_CALLS)]);
+    let reported = ended.said.iter().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>();
+    assert_eq!(reported, [&format!("{}{address}", said::AWAITS_CALLS)]);
 }
 
 #[test]

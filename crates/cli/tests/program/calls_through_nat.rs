@@ -183,8 +183,9 @@ fn a_call_by_udp_alone_tells_by_which_way_no_datagram_passes() {
     for (address, way) in [("daddr", "to"), ("saddr", "from")] {
         talk.sounds();
         talk.network.drops(&format!("meta l4proto udp ip {address} {there}"));
-        let told = format!("no datagram passes {way} studio=10.77.9.2:17240; open UDP port 17240");
-        talk.call = talk.call.wait_for(&told);
+        let reported =
+            format!("no datagram passes {way} studio=10.77.9.2:17240; open UDP port 17240");
+        talk.call = talk.call.wait_for(&reported);
         talk.network.carries_all();
     }
     let names = ["caller.wav", "heard.wav"];
@@ -207,8 +208,8 @@ fn a_call_of_which_nothing_is_ever_heard_says_so_and_fails() {
     let call = call.wait_for(if to { said::NO_DATAGRAM_FROM } else { said::NO_DATAGRAM_TO });
     let ended = call.tell("quit").end();
     assert_eq!(ended.status, Some(1), "{ended:#?}");
-    for told in [said::NO_DATAGRAM_TO, said::NO_DATAGRAM_FROM, "nothing was heard of studio"] {
-        assert!(ended.said.iter().any(|line| line.contains(told)), "{told}: {ended:#?}");
+    for reported in [said::NO_DATAGRAM_TO, said::NO_DATAGRAM_FROM, "nothing was heard of studio"] {
+        assert!(ended.said.iter().any(|line| line.contains(reported)), "{reported}: {ended:#?}");
     }
 }
 

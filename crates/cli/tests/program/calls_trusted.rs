@@ -103,8 +103,8 @@ fn whoever_is_trusted_no_more_and_does_not_hang_up_is_cut_off_with_its_sound() {
     until("some of them stay", || connections(&called.address) == 0);
     let (ended, _) = called.ends();
     let over = said::is_over("", said::CALLER_UNTRUSTED);
-    let told = ended.said.iter().filter(|line| line.contains(&over));
-    assert_eq!(told.count(), 2, "{ended:#?}");
+    let reported = ended.said.iter().filter(|line| line.contains(&over));
+    assert_eq!(reported.count(), 2, "{ended:#?}");
 }
 
 #[test]

@@ -89,12 +89,12 @@ mod exclusive {
             let (folder, home) = (Folder::new(), Folder::new());
             let called = CalledMachine::at_home(home.path(), "");
             // It has a sink alone at first.
-            let call = |told: &str| {
+            let call = |reported: &str| {
                 let call = among(called.call(home.path(), ""), &folder, PLAYS_ALONE);
                 let call = ["XDG_RUNTIME_DIR", "PIPEWIRE_RUNTIME_DIR"]
                     .into_iter()
                     .fold(call, |call, key| call.with(key, desktop.folder()));
-                call.controlled().start().wait_for(told).wait_for(said::IN_A_CALL)
+                call.controlled().start().wait_for(reported).wait_for(said::IN_A_CALL)
             };
             let deaf = call(&said::loudspeaker("pipewire:taut?as=stream"));
             desktop.wait_for("a way to the speakers", |objects| {

@@ -47,8 +47,9 @@ fn is_whole(there: &Value, workers: u64) {
     assert!(there["idle_p50_ns"].as_i64().unwrap() > 0, "{there:#}");
     let slack = there["slack_p50_ns"].as_i64().unwrap_or(0);
     assert!(slack <= 10_000_000 - usable, "{there:#}");
-    for told in ["master_percent", "call_p50_ns", "bare_call_p50_ns", "call_ratio", "cpu_ratio"] {
-        assert!(there[told].as_f64().unwrap() > 0.0, "{told}: {there:#}");
+    for reported in ["master_percent", "call_p50_ns", "bare_call_p50_ns", "call_ratio", "cpu_ratio"]
+    {
+        assert!(there[reported].as_f64().unwrap() > 0.0, "{reported}: {there:#}");
     }
 }
 
@@ -65,7 +66,7 @@ fn in_networks(call: Call) -> Option<Value> {
     let ended: Ended = call.run();
     let refused = ended.said.iter().find(|line| line.contains(said::MAKES_A_NETWORK));
     if let Some(why) = refused.filter(|_| ended.status == Some(3)) {
-        skipped(Lack::told_by(why), why);
+        skipped(Lack::reported_by(why), why);
         return None;
     }
     Some(ended.well().json())
@@ -77,8 +78,8 @@ fn workers_in_networks_of_their_own_run_the_plugin_sealed_and_are_held_to_what_t
         let Some(report) = in_networks(capacity("--workers 2")) else { return };
         let [_, there] = both(&report);
         is_whole(there, 2);
-        for told in ["workers_user_percent", "workers_system_percent"] {
-            assert!(there[told].is_f64(), "{told}: {there:#}");
+        for reported in ["workers_user_percent", "workers_system_percent"] {
+            assert!(there[reported].is_f64(), "{reported}: {there:#}");
         }
         // A datagram there and one back for each block, of both workers, at 100 blocks a second.
         let packets = there["packets_out_per_s"].as_f64().unwrap();
@@ -144,8 +145,8 @@ fn blocks_of_workers_behind_slow_links_come_back_no_sooner_than_the_masters_link
         let least = bytes * 8 * 1_000_000_000 / 20_000_000;
         assert!(there["idle_p50_ns"].as_i64().unwrap() >= least, "{there:#}");
         let notes = report["notes"].as_array().unwrap();
-        let told = |note: &Value| note.as_str().unwrap().contains("20 Mbit/s");
-        assert!(notes.iter().any(told), "{notes:#?}");
+        let reported = |note: &Value| note.as_str().unwrap().contains("20 Mbit/s");
+        assert!(notes.iter().any(reported), "{notes:#?}");
     });
 }
 

@@ -111,9 +111,9 @@ fn a_stream_that_is_changed_in_every_way_makes_no_click_and_no_gap() {
             assert_eq!(report.nanos("/ptime_ns"), 1_500_000);
         }
         assert_eq!(sent.nanos("/latency/configured_ns"), 450_000_000);
-        let told = sent.notes().iter().any(|note| note.contains(said::SAME_PAYLOAD_TYPE));
+        let reported = sent.notes().iter().any(|note| note.contains(said::SAME_PAYLOAD_TYPE));
         assert!(
-            told,
+            reported,
             "receivers with a description would refuse the new coding: {:#?}",
             sent.notes()
         );
@@ -143,7 +143,7 @@ fn a_receiver_follows_what_its_sender_promises_anew() {
         onlooker.hear(300);
         let recv = recv.becomes(|status| status.contains("latency 300ms"));
         let recv = recv.ask("latency 430ms", "ok latency 430ms");
-        let recv = recv.ask("latency promised", "ok latency 300ms");
+        let recv = recv.ask("latency announced", "ok latency 300ms");
         // The device takes 160 ms and packets of 20 ms as much, so less than 180 ms cannot be kept, and
         // one more is left for the way: the receiver has heard of them and made room before the first
         // one comes.

@@ -36,7 +36,7 @@ fn written([a, b, c, d, e, f]: [u8; 6]) -> String {
 }
 
 /// The group that a stream goes to, by the newest line with this in it.
-fn told(talker: &Running, word: &str) -> [u8; 6] {
+fn reported(talker: &Running, word: &str) -> [u8; 6] {
     let line = talker.said().filter(|line| line.contains(word)).last().unwrap();
     let (_, goes_to) = line.split_once(said::GOES_TO).unwrap();
     group(goes_to.split(' ').next().unwrap())
@@ -59,7 +59,7 @@ fn packets(at: &Namespace, group: [u8; 6]) -> u64 {
 /// is heard at the one that it claims then, and nowhere else.
 fn moves(cable: &Cable, folder: &Folder, talker: Running) -> (Running, [u8; 6]) {
     let talker = talker.wait_for(said::GROUP_CLAIMED);
-    let first = told(&talker, "claimed a group");
+    let first = reported(&talker, "claimed a group");
     assert!(packets(&cable.right, first) > 100);
     let announced = MaapMessage::about(MaapKind::Announce, GroupRange::only(first)).write();
     let frame = [&GROUP[..], &OTHER, &ETHERTYPE.to_be_bytes(), &announced].concat();
@@ -67,7 +67,7 @@ fn moves(cable: &Cable, folder: &Folder, talker: Running) -> (Running, [u8; 6]) 
     let other = ["-c", TALKER, &cable.right.interface, "frame"];
     call("python3", other).in_folder(folder.path()).within(&cable.right).run().well();
     let talker = talker.wait_for(said::GROUP_LOST).wait_for(said::GROUP_CHANGED);
-    let second = told(&talker, said::GROUP_CHANGED);
+    let second = reported(&talker, said::GROUP_CHANGED);
     assert_ne!(first, second);
     assert!(packets(&cable.right, second) > 100);
     assert_eq!(packets(&cable.right, first), 0, "it was given up");
@@ -128,7 +128,7 @@ fn an_interface_that_goes_down_while_a_stream_is_sent_is_told_of_with_the_mend()
             format!("send --input tone:440 --to avtp://{own} --duration 4s --no-stall-monitor");
         let talker = taut(words(&send)).within(&cable.left).start();
         let talker = talker.wait_for(said::GROUP_CLAIMED);
-        let group = told(&talker, "claimed a group");
+        let group = reported(&talker, "claimed a group");
         assert!(packets(&cable.right, group) > 100);
         call("ip", ["link", "set", own, "down"]).within(&cable.left).run().well();
         let ended = talker.end();

@@ -56,19 +56,19 @@ fn noted(report: &Report, matter: &str) -> usize {
 #[track_caller]
 fn is_followed(report: &Report, received: u64, lost: u64) {
     let clock = &report.0["clock"];
-    let told = format!("{:#}", report.0);
-    assert_eq!((&clock["stream"], &clock["lost"]), (&ID.into(), &lost.into()), "{told}");
-    assert_eq!(clock["packets_received"], received, "{told}");
+    let reported = format!("{:#}", report.0);
+    assert_eq!((&clock["stream"], &clock["lost"]), (&ID.into(), &lost.into()), "{reported}");
+    assert_eq!(clock["packets_received"], received, "{reported}");
     let (rate, unsure) = (clock["rate_ppm"].as_f64().unwrap(), clock["uncertainty_ppm"].as_f64());
-    assert!((rate - TOLD).abs() < 0.2, "{told}");
-    assert!(unsure.unwrap() < 2.0, "{told}");
+    assert!((rate - TOLD).abs() < 0.2, "{reported}");
+    assert!(unsure.unwrap() < 2.0, "{reported}");
     // It fell silent before the stream did.
-    assert!(clock["holdover_since_ns"].is_i64(), "{told}");
-    assert_eq!(noted(report, said::CLOCK_SILENT), 1, "{told}");
-    assert_eq!(noted(report, said::CLOCK_UNHEARD), 0, "{told}");
+    assert!(clock["holdover_since_ns"].is_i64(), "{reported}");
+    assert_eq!(noted(report, said::CLOCK_SILENT), 1, "{reported}");
+    assert_eq!(noted(report, said::CLOCK_UNHEARD), 0, "{reported}");
     // The stream's own packets say that its card runs otherwise, which is not what it is played by.
     let card = report.stream("/clock/card_ppm").as_f64().unwrap();
-    assert!((card - TOLD).abs() < (card - CARD).abs() / 2.0, "{told}");
+    assert!((card - TOLD).abs() < (card - CARD).abs() / 2.0, "{reported}");
 }
 
 const BOTH: &str = "--latency 400ms --period 240 --periods 32 --no-stall-monitor --format l24";

@@ -139,7 +139,7 @@ fn heard(folder: &Folder) -> Vec<f32> {
 fn coding_that_takes_longer_than_a_period_is_told_with_the_mend_and_what_fits_is_not() {
     let folder = Folder::new();
     let port = free_udp_ports();
-    let told = |ended: Ended| {
+    let reported = |ended: Ended| {
         let said = ended.said.into_iter();
         said.filter(|line| line.contains("expect xruns")).collect::<Vec<_>>()
     };
@@ -148,7 +148,7 @@ fn coding_that_takes_longer_than_a_period_is_told_with_the_mend_and_what_fits_is
         taut(words(&line)).in_folder(folder.path()).run()
     };
     let sends = format!("send --to rtp://127.0.0.1:{port} --input tone:440");
-    let send = |options: &str| told(run(&sends, options).well());
+    let send = |options: &str| reported(run(&sends, options).well());
     // No machine codes 20 ms of speech in 10 us, and each does in 20 ms.
     let coding = send("--format opus-voice --ptime 20ms --period 1");
     let [line] = coding.as_slice() else { panic!("{coding:?}") };
@@ -162,7 +162,7 @@ fn coding_that_takes_longer_than_a_period_is_told_with_the_mend_and_what_fits_is
     let recv = |options: &str| {
         let ended = run(&hears, options);
         assert_eq!(ended.status, Some(1), "nothing was heard: {ended:#?}");
-        told(ended)
+        reported(ended)
     };
     let decoding = recv("--format opus --ptime 20ms --period 1");
     let [line] = decoding.as_slice() else { panic!("{decoding:?}") };

@@ -103,8 +103,9 @@ mod exclusive {
             played(&folder, 1);
             running.signal("-INT");
             let ended = running.end().well();
-            let told = ended.out.matches("frames identical to the recording until it was stopped");
-            assert_eq!(told.count(), 2, "{ended:#?}");
+            let reported =
+                ended.out.matches("frames identical to the recording until it was stopped");
+            assert_eq!(reported.count(), 2, "{ended:#?}");
         });
     }
 }

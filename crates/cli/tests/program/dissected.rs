@@ -271,14 +271,14 @@ fn wireshark_reads_what_claims_an_address_for_what_it_is() {
                 _ => MaapMessage::about(kind, own),
             };
             frames.push(framed(Encapsulation::Ethernet, &message.write()));
-            let told = |range: GroupRange| {
+            let reported = |range: GroupRange| {
                 let address = range.first.map(|byte| format!("{byte:02x}")).join(":");
                 format!("{address}|0x{:04x}", range.count)
             };
             expected.push(format!(
                 "0xfe|0|0x00|0x{number:02x}|0x01|0x0010|0x0000000000000000|{}|{}||",
-                told(message.requested),
-                told(message.conflict),
+                reported(message.requested),
+                reported(message.conflict),
             ));
         }
     }

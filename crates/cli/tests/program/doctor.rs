@@ -40,7 +40,7 @@ impl Findings {
     }
 
     #[track_caller]
-    fn mend(&self, check: &str) -> &str {
+    fn hint(&self, check: &str) -> &str {
         self.of_check(check)["fix"].as_str().unwrap()
     }
 }
@@ -67,10 +67,10 @@ fn each_finding_is_a_line_and_the_last_line_counts_them() {
         let mut counts = [0; 4];
         let mut checks = Vec::new();
         for line in lines {
-            let (mark, told) = line.split_at(8);
+            let (mark, reported) = line.split_at(8);
             let kind = marks.iter().position(|known| *known == mark.trim());
             counts[kind.unwrap_or_else(|| panic!("{line}"))] += 1;
-            checks.push(told.split_once(": ").unwrap_or_else(|| panic!("{line}")).0);
+            checks.push(reported.split_once(": ").unwrap_or_else(|| panic!("{line}")).0);
         }
         let [ok, warn, spoil, unknown] = counts;
         let counted =
@@ -95,7 +95,7 @@ fn who_may_nothing_is_told_what_spoils_and_how_to_be_granted_it() {
         let Some(tight) = unprivileged("") else { return };
         let findings = Findings::of(&tight);
         assert_eq!(findings.verdict("real-time"), "failure");
-        assert!(findings.mend("real-time").contains("/etc/security/limits.d/"));
+        assert!(findings.hint("real-time").contains("/etc/security/limits.d/"));
         assert_eq!(findings.verdict("locked-memory"), "warning");
         assert_eq!(findings.verdict("firewall"), "unknown");
         assert_eq!(findings.of_check("firewall")["details"], "sudo nft list ruleset");
@@ -113,7 +113,7 @@ fn made(place: &Namespace, command: &str) -> bool {
         Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         Err(why) => why.to_string(),
     };
-    skipped(Lack::told_by(&why), &format!("`{command}`: {why}"));
+    skipped(Lack::reported_by(&why), &format!("`{command}`: {why}"));
     false
 }
 
@@ -129,7 +129,7 @@ fn is_found_and_mended(wrong: &str, check: &str, verdict: &str, options: &str) {
         let look = || Findings::of(&doctor(options).within(place));
         let found = look();
         assert_eq!(found.verdict(check), verdict, "{:#}", found.of_check(check));
-        if made(place, found.mend(check)) {
+        if made(place, found.hint(check)) {
             let found = look();
             assert_eq!(found.verdict(check), "ok", "{:#}", found.of_check(check));
         }
@@ -162,7 +162,7 @@ fn a_second_network_that_is_dropped_by_its_way_back_is_found_and_mended() {
         assert_eq!(found.verdict("reverse-path"), "warning");
         let what = found.of_check("reverse-path")["message"].as_str().unwrap();
         assert!(what.starts_with(&format!("{} drops ", second.interface)), "{what}");
-        assert!(made(&second, found.mend("reverse-path")));
+        assert!(made(&second, found.hint("reverse-path")));
         assert_eq!(Findings::of(&doctor("").within(&second)).verdict("reverse-path"), "ok");
     });
 }
@@ -210,7 +210,7 @@ fn a_quantum_that_leaves_no_time_is_found_and_mended() {
         assert_eq!(look("120ms").verdict("pipewire"), "warning");
         let found = look("5ms");
         assert_eq!(found.verdict("pipewire"), "failure");
-        let (program, line) = found.mend("pipewire").split_once(' ').unwrap();
+        let (program, line) = found.hint("pipewire").split_once(' ').unwrap();
         desktop.call(program, line).run().well();
         assert_eq!(look("5ms").verdict("pipewire"), "ok");
         let listed = desktop.taut("devices").run().well().out;

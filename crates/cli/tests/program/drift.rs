@@ -15,8 +15,8 @@ fn cards_too_far_apart_are_told_of_and_no_drift_is_made_up() {
         let recv = lab.recv_to("virtual:?ppm=3000", CARDS);
         lab.send(&format!("--input tone:997 --duration 10s {CARDS}")).end().well();
         let heard = recv.end().report();
-        let told = heard.notes().iter().filter(|note| note.contains("600 ppm")).count();
-        assert_eq!(told, 1, "{:#}", heard.0);
+        let reported = heard.notes().iter().filter(|note| note.contains("600 ppm")).count();
+        assert_eq!(reported, 1, "{:#}", heard.0);
         assert!(heard.stream("/drift_ppm").is_null(), "{:#}", heard.0);
         assert!(heard.count("resyncs") > 1, "{:#}", heard.0);
     });
@@ -34,9 +34,9 @@ mod exclusive {
             let file = |name: &str| folder.file(name).display().to_string();
             let (lab, patient) = (Lab::straight(), PATIENT.join(" "));
             // It is told the shape: one that learns it is deaf for a moment, and the first packets may come by then.
-            let told = format!("{patient} --rate 48000 --channels 2");
+            let reported = format!("{patient} --rate 48000 --channels 2");
             let recv =
-                lab.recv_to(&format!("virtual:?ppm=100&record={}", file("heard.wav")), &told);
+                lab.recv_to(&format!("virtual:?ppm=100&record={}", file("heard.wav")), &reported);
             lab.send(&format!("--input file:{} {patient}", file("sent.wav"))).end().well();
             let heard = recv.end().report();
             let drift = heard.stream("/drift_ppm").as_f64().unwrap();

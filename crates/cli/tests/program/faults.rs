@@ -23,12 +23,14 @@ const RATE: usize = 48_000;
 #[track_caller]
 fn is_silent_once_and_sounds_after(heard: &Sound, lasts: RangeInclusive<usize>, after: usize) {
     let silences = heard.silences(RATE / 100);
-    let told = format!("frames of silence: {silences:?}, not {lasts:?}");
-    let (Some(first), Some(last)) = (silences.first(), silences.last()) else { panic!("{told}") };
+    let reported = format!("frames of silence: {silences:?}, not {lasts:?}");
+    let (Some(first), Some(last)) = (silences.first(), silences.last()) else {
+        panic!("{reported}")
+    };
     let longest = silences.iter().map(Range::len).max().unwrap_or(0);
-    assert!(longest >= *lasts.start() && last.end - first.start <= *lasts.end(), "{told}");
+    assert!(longest >= *lasts.start() && last.end - first.start <= *lasts.end(), "{reported}");
     let sound = (last.end..heard.frames()).filter(|frame| heard.sounds(*frame)).count();
-    assert!(sound >= after, "{sound} frames of sound after; {told}");
+    assert!(sound >= after, "{sound} frames of sound after; {reported}");
 }
 
 /// The loudest sample of these frames.

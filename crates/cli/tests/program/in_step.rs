@@ -50,16 +50,16 @@ mod exclusive {
                 report
             });
             let apart = heard(&reports[0]) - heard(&reports[1]);
-            let told = format!("{:#} {:#}", reports[0].0, reports[1].0);
+            let reported = format!("{:#} {:#}", reports[0].0, reports[1].0);
             let mut unsure = 0;
             for report in &reports {
-                assert_eq!(report.stream("/clock/source"), "rtcp", "{told}");
-                assert!(report.nanos("/clock/round_trip_ns") >= 400_000, "not relayed: {told}");
+                assert_eq!(report.stream("/clock/source"), "rtcp", "{reported}");
+                assert!(report.nanos("/clock/round_trip_ns") >= 400_000, "not relayed: {reported}");
                 unsure += report.nanos("/latency/uncertainty_max_ns");
             }
             println!("{apart} ns apart, {unsure} ns unsure");
-            assert!(apart.abs() <= unsure, "{apart} ns: {told}");
-            assert!(apart.abs() < 200_000, "{apart} ns: {told}");
+            assert!(apart.abs() <= unsure, "{apart} ns: {reported}");
+            assert!(apart.abs() < 200_000, "{apart} ns: {reported}");
         });
     }
 }

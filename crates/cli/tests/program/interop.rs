@@ -120,7 +120,7 @@ fn gstreamer_to_taut(coding: FileCoding, element: &str) {
 }
 
 /// What a `taut recv` with these options reports of GStreamer's packets of so many milliseconds.
-fn heard_of_gstreamer(millis: u32, options: &str) -> Option<Report> {
+fn received_of_gstreamer(millis: u32, options: &str) -> Option<Report> {
     if !has_gstreamer() {
         return None;
     }
@@ -144,7 +144,7 @@ fn heard_of_gstreamer(millis: u32, options: &str) -> Option<Report> {
 
 fn is_heard_though_nothing_is_said(millis: u32, shape: &str) {
     steady(|| {
-        let Some(report) = heard_of_gstreamer(millis, shape) else { return };
+        let Some(report) = received_of_gstreamer(millis, shape) else { return };
         let note = format!("announces nothing; its packets hold {millis}ms");
         assert!(report.notes().iter().any(|said| said.contains(&note)), "{:#}", report.0);
         let kept = report.nanos("/latency/configured_ns");
@@ -225,7 +225,7 @@ mod exclusive {
     #[test]
     fn a_latency_that_was_chosen_stays_and_a_note_says_what_strange_packets_need() {
         steady(|| {
-            let Some(report) = heard_of_gstreamer(20, "--latency 10ms") else { return };
+            let Some(report) = received_of_gstreamer(20, "--latency 10ms") else { return };
             assert_eq!(report.nanos("/latency/configured_ns"), 10_000_000, "{:#}", report.0);
             let said = |note: &&str| note.contains("20ms") && note.contains(said::TOO_LITTLE);
             assert!(report.notes().iter().any(said), "{:#}", report.0);

@@ -313,17 +313,17 @@ mod exclusive {
             server.hears_sound("hears:out_2");
             for buffer in [1024, 32, 128] {
                 server.client(&format!("jack_bufsize {buffer}")).run();
-                let told = format!("the JACK server's buffer has {buffer} frames now");
-                (send, recv) = (send.wait_for(&told), recv.wait_for(&told));
+                let reported = format!("the JACK server's buffer has {buffer} frames now");
+                (send, recv) = (send.wait_for(&reported), recv.wait_for(&reported));
                 onlooker.hear(300);
                 server.hears_sound("hears:out_2");
             }
             server.client("jack_freewheel y").run().well();
-            let told = "began to freewheel: there is silence";
-            let (send, recv) = (send.wait_for(told), recv.wait_for(told));
+            let reported = "began to freewheel: there is silence";
+            let (send, recv) = (send.wait_for(reported), recv.wait_for(reported));
             server.client("jack_freewheel n").run().well();
-            let told = "the JACK server is back in time";
-            let (send, recv) = (send.wait_for(told), recv.wait_for(told));
+            let reported = "the JACK server is back in time";
+            let (send, recv) = (send.wait_for(reported), recv.wait_for(reported));
             onlooker.hear(300);
             server.hears_sound("hears:out_2");
             let report = send.ask("quit", "ok").end().well().out;

@@ -167,14 +167,14 @@ mod exclusive {
         let inside = ratios.clone().filter(|ratio| *ratio <= 1.0).count();
         let most = ratios.fold(0.0, f64::max);
         let narrow = found.iter().filter(|(_, bound)| *bound <= FRAME_NS).count();
-        let told = format!(
+        let reported = format!(
             "{inside} of {cases} inside, at most {most:.2} times the bound, {narrow} of them of a frame at most"
         );
-        println!("{told}");
+        println!("{reported}");
         // 181 of 200 at least, as all but one of 200 such runs have if it is 95 in 100. It is more: what a bound leaves
         // for noise in the sound is not used here. So that it is none which holds by being wide is told by its length.
         let share = |count: usize| count as f64 / cases as f64;
         let (inside, narrow) = (share(inside), share(narrow));
-        assert!(inside >= 0.905 && most <= 2.0 && narrow >= 0.9, "{told}; {SEED}={seed}");
+        assert!(inside >= 0.905 && most <= 2.0 && narrow >= 0.9, "{reported}; {SEED}={seed}");
     }
 }

@@ -196,7 +196,8 @@ fn beside_a_rung_that_sleeps_stands_a_bare_loop_of_which_every_packet_arrives() 
 
 /// Of both, what arrives is what was sent, and the ratios are those of their figures.
 fn stands_beside(Cable { left, right }: &Cable, by: &str) {
-    let line = format!("lab interval --rungs --pacing sleep --with netns:{} {by}", right.name);
+    let line =
+        format!("lab interval --pacing-modes --pacing sleep --with netns:{} {by}", right.name);
     // Buffers that outlast a host that stalls.
     let patient = "--ptime 1ms --period 3840 --latency 400ms --duration 2s --report json";
     let call = taut(words(&line)).and(words(patient));
@@ -219,7 +220,7 @@ fn stands_beside(Cable { left, right }: &Cable, by: &str) {
 #[test]
 fn rungs_of_which_none_is_to_be_had_are_a_failed_run() {
     // No queue of the loopback interface is one.
-    let line = "lab interval --rungs --pacing etf --duration 100ms --report json";
+    let line = "lab interval --pacing-modes --pacing etf --duration 100ms --report json";
     let ended = taut(words(line)).run();
     assert_eq!(ended.status, Some(1), "{ended:#?}");
     let report = ended.json();
@@ -292,7 +293,7 @@ fn what_loads_the_receivers_host_runs_beside_each_stream_of_a_network_and_of_a_l
         for (line, rows) in [
             ("lab network --only silent", &["silent, loaded by stress-ng:cpu,1"][..]),
             (
-                "lab load --most 1 --hold 1 --allow 100% --latency 400ms",
+                "lab load --max-streams 1 --hold 1 --allow 100% --latency 400ms",
                 &[
                     "1 stream, loaded by stress-ng:cpu,1",
                     "1 stream, held, loaded by stress-ng:cpu,1",
@@ -319,14 +320,15 @@ fn what_loads_the_receivers_host_runs_beside_each_stream_of_a_network_and_of_a_l
 #[test]
 fn a_load_goes_on_beyond_one_stream_though_streams_hide_each_other_in_the_mix() {
     shared(|| {
-        let line = "lab load --most 4 --hold 1 --allow 100% --settle 1s --duration 1s --period 240 \
+        let line = "lab load --max-streams 4 --hold 1 --allow 100% --settle 1s --duration 1s --period 240 \
                     --latency 400ms --report json";
         let ended = taut(words(line)).run();
         let report = ended.well().json();
         let rows = report["rows"].as_array().unwrap();
-        let told: Vec<_> = rows.iter().map(|row| (row["name"].as_str(), &row["invalid"])).collect();
+        let reported: Vec<_> =
+            rows.iter().map(|row| (row["name"].as_str(), &row["invalid"])).collect();
         let names = ["1 stream", "2 streams", "4 streams", "4 streams, held"];
-        assert_eq!(told, names.map(|name| (Some(name), &Value::Null)), "{report:#}");
+        assert_eq!(reported, names.map(|name| (Some(name), &Value::Null)), "{report:#}");
         for (row, streams) in rows.iter().zip([1, 2, 4, 4]) {
             let due = row["missed"]["due"].as_u64().unwrap();
             assert!(due >= streams * 1000, "a second of each at least: {due} of {streams}");
@@ -341,13 +343,13 @@ fn who_asks_to_stop_is_told_how_long_the_stream_still_takes_and_no_other_follows
         let run = taut(words(line)).start().wait_for("round 1 of 2");
         run.signal("-INT");
         let ended = run.end().well();
-        let told: Vec<_> =
+        let reported: Vec<_> =
             ended.said.iter().filter_map(|line| line.strip_prefix("taut: ")).collect();
-        let [_, ending, last] = told[..] else { panic!("{told:?}") };
+        let [_, ending, last] = reported[..] else { panic!("{reported:?}") };
         let seconds = ending.strip_prefix(said::ENDING).unwrap_or_default();
         let seconds: u32 = seconds.split(' ').next().unwrap_or_default().parse().unwrap();
-        assert!((1..=6).contains(&seconds), "{told:?}");
-        assert!(last.starts_with("1 of 64"), "{told:?}");
+        assert!((1..=6).contains(&seconds), "{reported:?}");
+        assert!(last.starts_with("1 of 64"), "{reported:?}");
         let note = ended.out.lines().find(|line| line.starts_with("note: ended "));
         assert!(note.is_some_and(|note| note.contains("1 of 64")), "{ended:?}");
     });

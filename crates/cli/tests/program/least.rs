@@ -34,7 +34,7 @@ fn the_least_latency_over_a_path_that_delays_is_found_and_held_and_what_less_mis
         // The buffers outlast what keeps one core of a shared host, up to 119 ms, which no witness calls a
         // stall. They and packets take 165 ms, so 300 ms have 135 for the way, and 600 have 435.
         let line = "lab min-latency --with ssh:x --at 127.0.0.1 --period 240 --periods 32 --step 300ms \
-                    --most 2700ms --settle 2s --duration 500ms --hold 1s --report json \
+                    --max-latency 2700ms --settle 2s --duration 500ms --hold 1s --report json \
                     --report-file least.html";
         let call = taut(words(line)).finding(folder.path());
         let ended = call.in_folder(folder.path()).run().well();

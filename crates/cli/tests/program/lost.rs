@@ -41,11 +41,11 @@ fn killed_receiver_is_logged_counted_and_handed_to_a_command() {
         let report: Value = serde_json::from_str(&ended.out).unwrap();
         let stream = &report["streams"][0];
         assert_eq!(stream["counters"]["receivers_lost"], 1, "{report:#}");
-        let told = |field: &str| {
+        let reported = |field: &str| {
             let receivers = stream["receivers"].as_array().unwrap().iter();
             receivers.map(|receiver| receiver[field].clone()).collect::<Vec<_>>()
         };
-        assert_eq!(told("times_lost"), [1, 0], "{report:#}");
-        assert_eq!(told("state"), ["left", "left"], "{report:#}");
+        assert_eq!(reported("times_lost"), [1, 0], "{report:#}");
+        assert_eq!(reported("state"), ["left", "left"], "{report:#}");
     });
 }

@@ -86,4 +86,4 @@ mod trust;
 mod tutorials;
 mod verdicts;
 mod voice;
-mod work_told;
+mod work_log;

@@ -104,10 +104,10 @@ fn takes_as_long_as_asked_for(latency: &str, period: u32) {
                 .map(|name| report.nanos(&format!("/latency/{name}")));
         let off = (measured - configured).abs();
         mostly(|| {
-            let told = format!("configured {configured}, measured {measured} ± {uncertainty}");
-            assert!(off <= FRAME_NANOS + uncertainty, "{told}");
+            let reported = format!("configured {configured}, measured {measured} ± {uncertainty}");
+            assert!(off <= FRAME_NANOS + uncertainty, "{reported}");
             // An uncertainty that covers everything would prove nothing.
-            assert!(uncertainty < 1_000_000, "{told}");
+            assert!(uncertainty < 1_000_000, "{reported}");
         });
         nothing_else_lost(&report);
         stages_add_up(&folder.file("ledger.csv"), uncertainty);

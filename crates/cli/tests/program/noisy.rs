@@ -81,8 +81,8 @@ fn what_a_network_carries_beside_a_stream_is_counted_at_both_ends() {
         // Two figures under one head would be one column of the text.
         for row in report["rows"].as_array().unwrap() {
             let words: Vec<_> = row["words"].as_object().unwrap().values().collect();
-            let told: BTreeSet<_> = words.iter().filter_map(|word| word.as_str()).collect();
-            assert_eq!(told.len(), words.len(), "{row:#}");
+            let reported: BTreeSet<_> = words.iter().filter_map(|word| word.as_str()).collect();
+            assert_eq!(reported.len(), words.len(), "{row:#}");
         }
         // Nobody joined the group, and every packet of the stream was for somebody.
         let nobody = row(&report, "all at once: receiver, IP to nobody here");
@@ -144,7 +144,7 @@ fn a_rung_is_climbed_in_noise_and_stands_beside_the_noisy_table() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let line = "lab latency-sweep --noise noisy --tcp-rate 20Mbit --duration 1s";
-        let call = between(&cable, line).and(["--rung", "1 ms", "--rung", "test 10"]);
+        let call = between(&cable, line).and(["--case", "1 ms", "--case", "test 10"]);
         let report = call.run().well().json();
         let low = row(&report, "5ms: periods and packets of 1ms, all at once");
         assert!(figure(low, "chatter_per_s") > 0.0 && figure(low, "tcp_mbit_per_s") > 0.0);
@@ -165,7 +165,7 @@ fn a_receiver_that_shares_half_a_processor_says_how_much_of_it_it_got() {
         let row = &report["rows"][0];
         // What cannot be limited here is an invalid row with a sentence, and any other invalid row a failure.
         if let Some(why) = row["invalid"].as_str().filter(|why| why.contains("control group")) {
-            return skipped(Lack::told_by(why), why);
+            return skipped(Lack::reported_by(why), why);
         }
         let row = self::row(&report, "50 %, shared, other");
         assert_eq!(row["scheduler"], "other", "{row:#}");
@@ -184,7 +184,7 @@ fn a_receiver_in_a_namespace_is_limited_too() {
         let row = &report["rows"][0];
         // A machine without control groups at all gives an invalid row, as in the test above.
         match row["invalid"].as_str().filter(|why| why.contains("no control groups")) {
-            Some(why) if !control_groups_are_mounted() => skipped(Lack::told_by(why), why),
+            Some(why) if !control_groups_are_mounted() => skipped(Lack::reported_by(why), why),
             _ => {
                 assert!(row["invalid"].is_null(), "{report:#}");
                 assert!(figure(row, "group_cpu_percent") > 0.0, "{row:#}");
@@ -214,7 +214,7 @@ fn what_measuring_costs_is_told_and_what_the_witness_costs_apart() {
             assert!(row["added_ns"].is_i64(), "{report:#}");
         }
         assert!(rows[2]["latency_added_ns"].is_i64(), "{report:#}");
-        let told: Vec<_> = rows.iter().map(|row| row["witness_ns"].is_i64()).collect();
-        assert_eq!(told, [false, false, false, true], "{report:#}");
+        let reported: Vec<_> = rows.iter().map(|row| row["witness_ns"].is_i64()).collect();
+        assert_eq!(reported, [false, false, false, true], "{report:#}");
     });
 }

@@ -6,16 +6,16 @@ use crate::common::program::{taut, words};
 use crate::common::sound::Sound;
 use crate::common::{Onlooker, loopback};
 
-/// From one second after its first sound on, what was heard is a piece of what was sent; `told` is what is
+/// From one second after its first sound on, what was heard is a piece of what was sent; `reported` is what is
 /// known beside it.
-pub(crate) fn is_copied(heard: &Sound, sent: &Sound, told: &str) {
+pub(crate) fn is_copied(heard: &Sound, sent: &Sound, reported: &str) {
     let begins = heard.begins().expect("nothing but silence was heard");
     let heard = &heard.samples[begins + 48_000..];
     assert!(heard.len() > 12_000, "only {} frames were heard after the first second", heard.len());
     let at = sent.samples.windows(16).position(|piece| *piece == heard[..16]);
     let at = at.expect("what was heard after the first second was not sent");
     let wrong = heard.iter().zip(&sent.samples[at..]).position(|(heard, sent)| heard != sent);
-    assert_eq!(wrong, None, "of {} frames, {told}", heard.len());
+    assert_eq!(wrong, None, "of {} frames, {reported}", heard.len());
 }
 
 /// Tests that run alone (decision 25).

@@ -243,7 +243,7 @@ mod exclusive {
                 }
                 let ssrc = u32::from_be_bytes(packets[0][8..12].try_into().unwrap());
                 let key = tautline_api::srtp::read_key(&folder.file("key")).unwrap();
-                let told = format!(
+                let reported = format!(
                     "media=audio,clock-rate=48000,encoding-name=L24,channels=2,payload=97,ssrc=(uint){ssrc},\
                      srtp-key=(buffer){},srtp-cipher={cipher},srtp-auth={auth},srtcp-cipher={cipher},\
                      srtcp-auth={auth}",
@@ -261,7 +261,7 @@ mod exclusive {
                     ("reports", "x-srtcp-stream", "rtcp", "filesink location=said.raw"),
                 ] {
                     let line = format!(
-                        "-q filesrc location={name} ! application/{caps},{told} ! rtpstreamdepay ! d.{kind}_sink \
+                        "-q filesrc location={name} ! application/{caps},{reported} ! rtpstreamdepay ! d.{kind}_sink \
                          srtpdec name=d d.{kind}_src ! queue ! {out} async=false"
                     );
                     call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();

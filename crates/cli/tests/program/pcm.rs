@@ -164,7 +164,7 @@ fn other_programs_are_heard_bit_for_bit() {
 }
 
 #[test]
-fn speaker_test_is_heard() {
+fn speaker_test_is_received() {
     shared(|| {
         if !is_there("speaker-test", "--help") {
             return;
@@ -316,15 +316,15 @@ fn top_shows_a_program_that_plays_by_the_pcm_and_one_that_records() {
             let top = taut(words("top --once --report json")).with(runtime.0, runtime.1);
             serde_json::from_str::<serde_json::Value>(&top.run().well().out).unwrap()
         };
-        let told = top();
+        let reported = top();
         for (role, running, program) in [("send", &plays, "aplay"), ("recv", &records, "arecord")] {
-            let programs = told["programs"].as_array().unwrap();
+            let programs = reported["programs"].as_array().unwrap();
             let shown = programs.iter().find(|shown| shown["role"] == role);
-            let shown = shown.unwrap_or_else(|| panic!("no {role} in {told:#}"));
-            assert_eq!(shown["pid"].to_string(), running.id(), "{told:#}");
-            assert!(shown["command"].as_str().unwrap().starts_with(program), "{told:#}");
+            let shown = shown.unwrap_or_else(|| panic!("no {role} in {reported:#}"));
+            assert_eq!(shown["pid"].to_string(), running.id(), "{reported:#}");
+            assert!(shown["command"].as_str().unwrap().starts_with(program), "{reported:#}");
             let address = shown["streams"][0]["address"].as_str().unwrap();
-            assert_eq!(address, format!("rtp://127.0.0.1:{}", scene.port), "{told:#}");
+            assert_eq!(address, format!("rtp://127.0.0.1:{}", scene.port), "{reported:#}");
         }
         for running in [plays, records] {
             running.signal("-INT");

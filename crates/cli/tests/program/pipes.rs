@@ -54,8 +54,8 @@ fn what_is_piped_in_is_piped_out_bit_for_bit_and_the_report_beside_it() {
             let format = format!("--format {}", coding.word());
             let (heard, ended) = carry(&folder, "cat sent.wav", &format);
             heard.is_exactly(&sent);
-            let told = ended.said.iter().filter(|line| !line.starts_with("taut: "));
-            let json: String = told.map(String::as_str).collect();
+            let reported = ended.said.iter().filter(|line| !line.starts_with("taut: "));
+            let json: String = reported.map(String::as_str).collect();
             let report =
                 serde_json::from_str(&json).unwrap_or_else(|why| panic!("{why}: {ended:#?}"));
             Report(report).missed_nothing();

@@ -301,14 +301,15 @@ mod exclusive {
             let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
             let _send = sink(&desktop, &address);
             // From the graph to the far converter, or back: the latency without this end's cycle.
-            let told = 400_000_000 - (QUANTUM * 1_000_000_000 / 48_000) as i64;
+            let reported = 400_000_000 - (QUANTUM * 1_000_000_000 / 48_000) as i64;
             for (name, way) in [("Kitchen", "Input"), ("Stage", "Output")] {
                 let objects = desktop.wait_for("a latency", |objects| {
                     let Some(node) = node(objects, name) else { return false };
                     let latencies = |port: &Value| port["info"]["params"]["Latency"].clone();
                     let ours = |latency: &Value| {
                         let [least, most] = ["minNs", "maxNs"].map(|key| latency[key].as_i64());
-                        latency["direction"] == way && (least, most) == (Some(told), Some(told))
+                        latency["direction"] == way
+                            && (least, most) == (Some(reported), Some(reported))
                     };
                     let tells =
                         |port| latencies(port).as_array().is_some_and(|all| all.iter().any(ours));
@@ -320,7 +321,7 @@ mod exclusive {
                         let why = "PipeWire before 1.4 shows no ProcessLatency of streams";
                         skipped(Lack::Package, why);
                     }
-                    process => assert_eq!(process["ns"], told, "{process:#}"),
+                    process => assert_eq!(process["ns"], reported, "{process:#}"),
                 }
             }
         });

@@ -67,7 +67,7 @@ fn a_receiver_whose_latency_has_no_time_for_repairs_says_so_once() {
         let send = "--input tone:440 --periods 32 --latency 66ms --redundancy red:1 --duration 3s \
                     --no-stall-monitor";
         let short = lab.carry(send, "--latency 6ms --no-stall-monitor");
-        let told = |notes: &[&str]| {
+        let reported = |notes: &[&str]| {
             let about = |note: &&&str| note.contains("32ms");
             notes
                 .iter()
@@ -75,11 +75,11 @@ fn a_receiver_whose_latency_has_no_time_for_repairs_says_so_once() {
                 .map(|note| note.contains("--latency 36ms"))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(told(&short.heard.notes()), [true], "{short}");
+        assert_eq!(reported(&short.heard.notes()), [true], "{short}");
         assert_eq!(short.heard.nanos("/repair/window_ns"), 32_000_000, "{short}");
         assert_eq!(short.heard.nanos("/repair/needs_ns"), 36_000_000, "{short}");
         let promised = lab.carry(send, "--no-stall-monitor");
-        assert!(told(&promised.heard.notes()).is_empty(), "{promised}");
+        assert!(reported(&promised.heard.notes()).is_empty(), "{promised}");
     });
 }
 

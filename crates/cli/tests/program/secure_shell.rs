@@ -35,7 +35,7 @@ impl ThereBySsh {
         let there = Self { path: format!("{}:{path}", folder.path().display()), folder };
         let why = there.set_up(&path).and_then(|()| there.can_log_in());
         if let Err(why) = why {
-            skipped(Lack::told_by(&why), &format!("logging in by an sshd of its own: {why}"));
+            skipped(Lack::reported_by(&why), &format!("logging in by an sshd of its own: {why}"));
             return None;
         }
         Some(there)
@@ -175,7 +175,7 @@ fn a_call_is_measured_from_mouth_to_ear_between_two_clocks_to_within_what_is_sai
         // Its monotonic clock is an hour ahead.
         let ahead = ["--time", "--monotonic", "3600", "--fork", "--kill-child"];
         if let Err(why) = done(Command::new("unshare").args(ahead).arg("true")) {
-            return skipped(Lack::told_by(&why), &format!("a clock of its own: {why}"));
+            return skipped(Lack::reported_by(&why), &format!("a clock of its own: {why}"));
         }
         let (taut_here, at) = (env!("CARGO_BIN_EXE_taut"), there.folder.path().display());
         fs::remove_file(there.file("there/taut")).unwrap();

@@ -302,10 +302,10 @@ fn two_senders_at_one_port_are_heard_as_their_sum_and_each_is_told() {
         let report = recv.end().report();
         let heard = scene.heard("heard.wav");
         heard.without(&early, heard.begins().unwrap()).is_exactly(&late);
-        let told = senders(&report);
-        assert_eq!(told.len(), 2, "{:#}", report.0);
-        assert_ne!((&told[0].0, told[0].1), (&told[1].0, told[1].1));
-        for (sent, (_, _, packets)) in [first, second].iter().zip(&told) {
+        let reported = senders(&report);
+        assert_eq!(reported.len(), 2, "{:#}", report.0);
+        assert_ne!((&reported[0].0, reported[0].1), (&reported[1].0, reported[1].1));
+        for (sent, (_, _, packets)) in [first, second].iter().zip(&reported) {
             assert_eq!(sent.count("packets_sent"), *packets, "{:#}", report.0);
             let answered = sent.stream("/receivers").as_array().unwrap();
             assert_eq!(answered.len(), 1, "{:#}", sent.0);

@@ -85,7 +85,10 @@ fn a_sender_that_vanished_ends_the_run_with_a_note_and_a_status_of_its_own() {
         assert_eq!(ended.said.iter().filter(|line| line.contains(&note)).count(), 1, "{ended:#?}");
         let report = ended.json();
         let notes = report["notes"].as_array().unwrap();
-        assert!(notes.iter().any(|told| told.as_str().unwrap().contains(&note)), "{report:#}");
+        assert!(
+            notes.iter().any(|reported| reported.as_str().unwrap().contains(&note)),
+            "{report:#}"
+        );
         let ends = [0, 1].map(|stream| report["streams"][stream]["ended"].clone());
         assert_eq!(ends, ["silence", "goodbye"], "{report:#}");
         assert!(folder.file("heard.wav").metadata().unwrap().len() > 100_000);
@@ -109,8 +112,8 @@ fn a_run_in_which_nothing_came_fails_and_still_reports() {
             }
             let ended = recv.end();
             assert_eq!(ended.status, Some(1), "{line}: {ended:#?}");
-            let told = format!("taut: nothing was received at {from}; is the sender running");
-            assert!(last(&ended).starts_with(&told), "{ended:#?}");
+            let reported = format!("taut: nothing was received at {from}; is the sender running");
+            assert!(last(&ended).starts_with(&reported), "{ended:#?}");
             let all = ended.said.iter().filter(|line| line.contains(said::NOTHING_RECEIVED));
             assert_eq!(all.count(), 1, "{ended:#?}");
             assert_eq!(ended.json()["streams"][0]["counters"]["packets_received"], 0);
@@ -156,10 +159,10 @@ fn a_recording_that_finds_no_room_is_told_at_once_and_fails() {
         // While the stream goes on.
         let recv = recv.wait_for(said::FILE_TOO_LARGE);
         let ended = fails(recv, send);
-        let told = last(&ended);
-        snapshot!(numberless(told));
+        let reported = last(&ended);
+        snapshot!(numberless(reported));
         let unwritten = ended.json()["incomplete_files"].clone();
-        assert!(unwritten[0].as_str().is_some_and(|one| told.ends_with(one)), "{unwritten}");
+        assert!(unwritten[0].as_str().is_some_and(|one| reported.ends_with(one)), "{unwritten}");
     });
 }
 
@@ -270,14 +273,15 @@ fn who_may_not_see_the_rules_is_sent_to_the_doctor() {
 fn a_device_that_needs_more_than_the_latency_is_told_before_a_packet_is_late() {
     shared(|| {
         // 1 ms in packets and 10 ms in the card's buffer, and 1 ms for the way.
-        for (latency, told) in [(" --latency 11ms", said::TOO_LITTLE), ("", said::DEVICE_TAKES)] {
+        for (latency, reported) in [(" --latency 11ms", said::TOO_LITTLE), ("", said::DEVICE_TAKES)]
+        {
             let (address, onlooker) = (loopback(), Onlooker::new());
             let card = "virtual:?period=240&periods=2";
             let recv = format!("recv --from {address} --output {card} --report json{latency}");
             let recv = taut(words(&recv)).start().listening();
             let send = format!("send --input tone:440 --to {address} --to {}", onlooker.address());
             let send = taut(words(&send)).start();
-            let recv = recv.wait_for(told);
+            let recv = recv.wait_for(reported);
             snapshot!(format!("latency: {latency}"), recv.said().last().unwrap());
             onlooker.hear(300);
             for running in [recv, send] {

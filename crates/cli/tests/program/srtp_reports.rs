@@ -133,21 +133,21 @@ mod exclusive {
                 assert_eq!(ssrc, word(&packets[0], 8), "the name of its packets");
                 let caps = caps("srtcp", ssrc, &hex(&key), (cipher, auth));
                 let opened = opened_by_gstreamer(&sealed, &caps, &folder);
-                let told = format!("{profile}: {opened:?}");
+                let reported = format!("{profile}: {opened:?}");
                 let length: usize = opened.iter().map(Vec::len).sum();
                 let whole: usize = sealed.iter().map(Vec::len).sum();
                 // Index and tag (RFC 3711 §3.4, RFC 7714 §9).
                 let room = if auth == "null" { 4 + 16 } else { 4 + 10 };
-                assert_eq!(length + room * sealed.len(), whole, "{told}");
+                assert_eq!(length + room * sealed.len(), whole, "{reported}");
                 let mut sent = opened.iter().filter(|report| report[1] == SENDER_REPORT);
-                let last = sent.next_back().expect(&told);
+                let last = sent.next_back().expect(&reported);
                 assert_eq!(
                     (word(last, 4), word(last, 20) as usize),
                     (ssrc, packets.len()),
-                    "{told}"
+                    "{reported}"
                 );
-                let goodbye = opened.iter().find(|report| report[1] == GOODBYE).expect(&told);
-                assert_eq!(word(goodbye, 4), ssrc, "{told}");
+                let goodbye = opened.iter().find(|report| report[1] == GOODBYE).expect(&reported);
+                assert_eq!(word(goodbye, 4), ssrc, "{reported}");
             }
         });
     }
@@ -180,7 +180,7 @@ mod exclusive {
                 let caps = caps("srtcp", word(&answers[0], 4), &hex(&key), (cipher, auth));
                 let opened = opened_by_gstreamer(&answers, &caps, &folder);
                 let said = reports(&folder.file("said.raw"));
-                let told = format!("{profile}: {opened:?} to {said:?}");
+                let reported = format!("{profile}: {opened:?} to {said:?}");
                 let middle = |report: &Vec<u8>| word(report, 10);
                 let said: Vec<_> =
                     said.iter().filter(|one| one[1] == SENDER_REPORT).map(middle).collect();
@@ -188,7 +188,7 @@ mod exclusive {
                 // A block tells the middle of the time in the last report that came (RFC 3550 §6.4.1).
                 let answers =
                     |block: &&Vec<u8>| word(block, 8) == SSRC && said.contains(&word(block, 24));
-                assert!(blocks.clone().any(|block| answers(&block)), "{told}");
+                assert!(blocks.clone().any(|block| answers(&block)), "{reported}");
                 say_goodbye(&key, port + 1);
                 let report = recv.end().report();
                 assert_eq!(report.count("auth_failed"), 0, "{:#}", report.0);

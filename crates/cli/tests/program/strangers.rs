@@ -85,7 +85,7 @@ impl Drop for Announcing {
 }
 
 /// A receiver that is told nothing of what comes to this UDP port, and records it.
-fn told_nothing(to: u16) -> Call {
+fn reported_nothing(to: u16) -> Call {
     taut(words(&format!(
         "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --exit-on-bye --report json -v {RINGS}"
     )))
@@ -111,7 +111,7 @@ fn a_stranger_that_announces_before_the_first_packet_spoils_at_most_its_first_te
         let sent = Sound::noise(Shape::STEREO_24, 4000, 47);
         sent.write(&folder.file("sent.wav"));
         let to = free_udp_ports();
-        let recv = told_nothing(to).in_folder(folder.path()).start().listening();
+        let recv = reported_nothing(to).in_folder(folder.path()).start().listening();
         let announcing = Announcing::to(to + 1);
         let recv = recv.wait_for("44100 Hz");
         let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{to}");
@@ -144,7 +144,7 @@ fn a_stranger_that_announces_beside_a_running_sender_is_not_believed() {
         while tautline_trial::is_listed(to) {
             std::thread::yield_now();
         }
-        let report = told_nothing(to).in_folder(folder.path()).run().report();
+        let report = reported_nothing(to).in_folder(folder.path()).run().report();
         send.end().well();
         assert_eq!(report.stream("/rate"), 48_000, "{:#}", report.0);
         missing_before(&Sound::read(&folder.file("heard.wav")), &sent);
@@ -176,7 +176,7 @@ fn a_stranger_whose_shape_cannot_be_read_into_is_not_waited_for() {
         let sent = Sound::noise(Shape::STEREO_24, 6000, 49);
         sent.write(&folder.file("sent.wav"));
         let to = free_udp_ports();
-        let recv = told_nothing(to).in_folder(folder.path()).start().listening();
+        let recv = reported_nothing(to).in_folder(folder.path()).start().listening();
         // No packet of 48 stereo frames of 24 bits divides by it.
         let seven = written(&RtcpReport {
             announcement: Some(announced(48_000, 7, SampleFormat::L24)),
@@ -276,8 +276,8 @@ fn a_sender_does_what_its_receivers_ask_for_and_nothing_for_a_stranger() {
         let report = send.end().report();
         assert_eq!(report.nanos("/latency/configured_ns"), 30_000_000, "{:#}", report.0);
         assert_eq!(report.stream("/redundancy/symbols"), 1, "{:#}", report.0);
-        let told = report.stream("/receivers").as_array().unwrap();
-        let told: Vec<_> = told
+        let reported = report.stream("/receivers").as_array().unwrap();
+        let reported: Vec<_> = reported
             .iter()
             .map(|one| {
                 let (ssrc, asked) = (one["ssrc"].as_u64(), one["requested_ns"].as_i64());
@@ -292,7 +292,7 @@ fn a_sender_does_what_its_receivers_ask_for_and_nothing_for_a_stranger() {
             line("127.0.0.2", false, 0x600D, 2000),
             line("127.0.0.1", true, 0x600D, 30),
         ] {
-            assert!(told.contains(&expected), "{expected:?} is none of {told:?}");
+            assert!(reported.contains(&expected), "{expected:?} is none of {reported:?}");
         }
         assert!(
             report.notes().iter().any(|note| note.starts_with("127.0.0.2 reports")),

@@ -134,12 +134,12 @@ fn without_the_privilege_the_kernels_counters_are_told_and_how_to_get_more() {
     shared(|| {
         let report = call.run().well().json();
         let notes = report["notes"].as_array().unwrap();
-        let told: Vec<_> = notes
+        let reported: Vec<_> = notes
             .iter()
             .filter_map(Value::as_str)
             .filter(|note| note.contains("cap_net_raw"))
             .collect();
-        assert_eq!(told.len(), 1, "{notes:#?}");
+        assert_eq!(reported.len(), 1, "{notes:#?}");
         let rows = report["rows"].as_array().unwrap();
         let udp = rows.iter().find(|row| row["name"] == "silent: both ends, UDP");
         assert!(udp.unwrap()["in_packets_per_s"].as_f64() > Some(0.0), "{report:#}");

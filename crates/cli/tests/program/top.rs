@@ -77,10 +77,10 @@ fn is_named(socket: &Path) -> bool {
 
 /// The stream of the one program with this role.
 #[track_caller]
-fn stream<'a>(told: &'a Value, role: &str) -> &'a Value {
-    let programs = told["programs"].as_array().unwrap();
+fn stream<'a>(reported: &'a Value, role: &str) -> &'a Value {
+    let programs = reported["programs"].as_array().unwrap();
     let program = programs.iter().find(|program| program["role"] == role);
-    &program.unwrap_or_else(|| panic!("no {role} in {told:#}"))["streams"][0]
+    &program.unwrap_or_else(|| panic!("no {role} in {reported:#}"))["streams"][0]
 }
 
 #[test]
@@ -92,13 +92,13 @@ fn top_shows_a_sender_and_a_receiver_that_run_and_neither_when_they_ended() {
         assert_eq!(stream(&awaited, "recv")["state"], "waiting", "{awaited:#}");
         let send = stage.send();
         stage.onlooker.hear(1_500);
-        let told = stage.top();
-        let (sent, received) = (stream(&told, "send"), stream(&told, "recv"));
-        assert_eq!(received["address"], stage.address, "{told:#}");
+        let reported = stage.top();
+        let (sent, received) = (stream(&reported, "send"), stream(&reported, "recv"));
+        assert_eq!(received["address"], stage.address, "{reported:#}");
         assert_eq!(
             (&received["state"], &sent["state"]),
             (&"connected".into(), &"connected".into()),
-            "{told:#}"
+            "{reported:#}"
         );
         let names = |stages: &Value| {
             let stages = stages.as_array().unwrap();
@@ -108,25 +108,25 @@ fn top_shows_a_sender_and_a_receiver_that_run_and_neither_when_they_ended() {
                 .collect::<Vec<_>>()
         };
         let all = ["capture", "pack", "send", "wire", "wakeup", "buffer", "render", "device"];
-        assert_eq!(names(&received["stages"]), all, "{told:#}");
-        assert_eq!(names(&received["worst"]["stages"]), all, "{told:#}");
-        assert_eq!(names(&sent["stages"]), all[..3], "{told:#}");
+        assert_eq!(names(&received["stages"]), all, "{reported:#}");
+        assert_eq!(names(&received["worst"]["stages"]), all, "{reported:#}");
+        assert_eq!(names(&sent["stages"]), all[..3], "{reported:#}");
         for stream in [sent, received] {
             // A sine 18 dB below full scale.
             let meters = stream["meters"].as_array().unwrap();
-            assert_eq!(meters.len(), 2, "{told:#}");
+            assert_eq!(meters.len(), 2, "{reported:#}");
             for meter in meters {
                 let db = |name: &str| meter[name].as_f64().unwrap();
                 let off = (db("peak_db") + 18.0).abs().max((db("rms_db") + 21.0).abs());
-                assert!(off < 0.5, "{told:#}");
+                assert!(off < 0.5, "{reported:#}");
             }
-            assert_eq!(stream["latency"]["configured_ns"], 400_000_000, "{told:#}");
-            assert!(stream["second"]["packets"].as_u64().unwrap() > 100, "{told:#}");
+            assert_eq!(stream["latency"]["configured_ns"], 400_000_000, "{reported:#}");
+            assert!(stream["second"]["packets"].as_u64().unwrap() > 100, "{reported:#}");
         }
         let page = stage.call("top --once").run().well().out;
         assert!(page.starts_with("  PROGRAM") && page.contains(&stage.address), "{page}");
-        for told in ["recv ", "send ", "worst of the last minute", "peak / RMS in dBFS"] {
-            assert!(page.contains(told), "{told:?} in {page}");
+        for reported in ["recv ", "send ", "worst of the last minute", "peak / RMS in dBFS"] {
+            assert!(page.contains(reported), "{reported:?} in {page}");
         }
         for run in [send, recv] {
             run.signal("-INT");
@@ -163,11 +163,11 @@ fn a_demo_can_be_looked_at_as_three_runs() {
         let demo = stage.call("demo --seconds 5 --quiet --out").and([stage.folder.file("out")]);
         let demo = demo.start();
         stage.sockets_when(3);
-        let told = stage.top();
-        let programs = told["programs"].as_array().unwrap();
+        let reported = stage.top();
+        let programs = reported["programs"].as_array().unwrap();
         let mut roles: Vec<_> = programs.iter().filter_map(|one| one["role"].as_str()).collect();
         roles.sort_unstable();
-        assert_eq!(roles, ["recv", "recv", "send"], "{told:#}");
+        assert_eq!(roles, ["recv", "recv", "send"], "{reported:#}");
         demo.end();
         assert!(stage.sockets().is_empty());
     });
@@ -243,10 +243,10 @@ fn top_says_by_what_the_sound_of_a_call_goes() {
         let call = called.call(home.path(), &options);
         let call = call.with("XDG_RUNTIME_DIR", stage.folder.path()).controlled().start();
         let call = call.wait_for(said::IN_A_CALL);
-        let told = stage.top();
-        let programs = told["programs"].as_array().unwrap();
+        let reported = stage.top();
+        let programs = reported["programs"].as_array().unwrap();
         let by = programs.iter().map(|program| &program["streams"][0]["transport"]);
-        assert!(programs.len() == 2 && by.clone().all(|by| by == transport), "{told:#}");
+        assert!(programs.len() == 2 && by.clone().all(|by| by == transport), "{reported:#}");
         call.tell("quit").end().well();
     }
     called.ends();
@@ -260,16 +260,16 @@ fn top_shows_the_plugins_of_a_worker() {
         TestWorker::within(&[&cost], |call| call.with("XDG_RUNTIME_DIR", stage.folder.path()));
     let plugin = "libtautline_ladspa_cost:waste_time";
     let opened = worker.open(plugin, 48_000, 64);
-    let told = stage.top();
-    let [program] = &told["programs"].as_array().unwrap()[..] else { panic!("{told:#}") };
-    assert_eq!(program["role"], "work", "{told:#}");
-    let [worked] = &program["offloads"].as_array().unwrap()[..] else { panic!("{told:#}") };
-    assert_eq!(worked["id"], opened.stream.id, "{told:#}");
+    let reported = stage.top();
+    let [program] = &reported["programs"].as_array().unwrap()[..] else { panic!("{reported:#}") };
+    assert_eq!(program["role"], "work", "{reported:#}");
+    let [worked] = &program["offloads"].as_array().unwrap()[..] else { panic!("{reported:#}") };
+    assert_eq!(worked["id"], opened.stream.id, "{reported:#}");
     for (key, value) in [("plugin", plugin), ("client", "127.0.0.1"), ("phase", "idle")] {
-        assert_eq!(worked[key], value, "{told:#}");
+        assert_eq!(worked[key], value, "{reported:#}");
     }
-    assert!(worked["share"].as_f64().unwrap() > 0.0, "{told:#}");
+    assert!(worked["share"].as_f64().unwrap() > 0.0, "{reported:#}");
     assert!(worker.client().close(opened.stream.id).unwrap());
-    let told = stage.top();
-    assert_eq!(told["programs"][0].get("offloads"), None, "{told:#}");
+    let reported = stage.top();
+    assert_eq!(reported["programs"][0].get("offloads"), None, "{reported:#}");
 }

@@ -20,12 +20,13 @@ fn what_one_machine_prints_the_other_takes() {
     assert_eq!(printed, at(&there, "id").run().well().out, "made once");
     assert_eq!(at(&here, &format!("trust {printed}")).run().well().out, "");
     assert_eq!(at(&here, "trust --list").run().well().out, printed);
-    let (told, known) = (at(&there, "id --report json"), at(&here, "trust --list --report json"));
-    let (told, known) = (told.run().well().json(), known.run().well().json());
+    let (reported, known) =
+        (at(&there, "id --report json"), at(&here, "trust --list --report json"));
+    let (reported, known) = (reported.run().well().json(), known.run().well().json());
     for field in ["name", "key", "pin"] {
-        assert_eq!(known["trusted"][0][field], told[field], "{field}");
+        assert_eq!(known["trusted"][0][field], reported[field], "{field}");
     }
-    let name = told["name"].as_str().unwrap();
+    let name = reported["name"].as_str().unwrap();
     at(&here, &format!("trust --remove {name}")).run().well();
     let nobody = at(&here, "trust --list").run().well();
     assert_eq!(nobody.out, "");

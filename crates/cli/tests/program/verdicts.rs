@@ -55,8 +55,8 @@ fn a_stream_of_another_shape_is_refused_at_once_and_has_no_figures() {
             "/gaps",
         ];
         for figure in nothing {
-            let told = stream.pointer(figure);
-            assert!(told.is_none_or(serde_json::Value::is_null), "{figure} in {heard:#}");
+            let reported = stream.pointer(figure);
+            assert!(reported.is_none_or(serde_json::Value::is_null), "{figure} in {heard:#}");
         }
         assert!(stream["stages"].as_array().unwrap().is_empty(), "{heard:#}");
         for counter in

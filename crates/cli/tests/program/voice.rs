@@ -93,9 +93,9 @@ fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
         for (field, sentence) in
             ["locked_memory", "stall_monitor_priority", "priority"].iter().zip(EACH)
         {
-            let told = refused[field].as_str().unwrap_or_default();
-            assert!(told.contains(sentence), "{field} in {:#}", report.0);
-            assert!(!report.notes().contains(&told), "{:#}", report.0);
+            let reported = refused[field].as_str().unwrap_or_default();
+            assert!(reported.contains(sentence), "{field} in {:#}", report.0);
+            assert!(!report.notes().contains(&reported), "{:#}", report.0);
         }
         // Who keeps standard error quiet reads it in the report.
         let quiet = ordinary(&format!("{line} --duration 1s --quiet --report text"));
@@ -174,8 +174,8 @@ fn a_verbose_run_tells_what_is_decided_and_what_goes_on() {
             (&heard, ["sockets: ", "stream: l24", "device: null:", "latency: 5ms"]),
         ] {
             for words in telling {
-                let told = ended.said.iter().filter(|line| line.contains(words)).count();
-                assert_eq!(told, 1, "{words}: {ended:#?}");
+                let reported = ended.said.iter().filter(|line| line.contains(words)).count();
+                assert_eq!(reported, 1, "{words}: {ended:#?}");
             }
             assert!(ended.said.iter().all(|line| line.starts_with("taut: ")), "{ended:#?}");
         }

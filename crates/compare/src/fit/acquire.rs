@@ -90,8 +90,8 @@ impl WindowFitter<'_> {
                 let sent_nothing = power(here) <= QUIET * count as f64;
                 if silent || sent_nothing {
                     // Channels without information are assumed to match the others.
-                    let heard_nothing = silent || power(heard) <= noise * count as f64;
-                    return (heard_nothing && sent_nothing).then_some((source, turn));
+                    let received_nothing = silent || power(heard) <= noise * count as f64;
+                    return (received_nothing && sent_nothing).then_some((source, turn));
                 }
                 let alike = Likeness::between(heard, here);
                 let gain = alike.gain();

@@ -37,8 +37,8 @@ fn channels_that_were_mixed_are_told_with_their_coefficients() {
         assert!(!verdict.is_whole() && !verdict.is_all_there() && verdict.is_mixed(), "{verdict}");
     }
     let verdict = verdict(&sent, &mixed(&sent, [[0.7, 0.3], [-0.2, 0.8]]));
-    is_told(&verdict, &["; channel 1 holds 0.7000 of channel 1 and 0.3000 of channel 2"]);
-    is_told(&verdict, &["; channel 2 holds −0.2000 of channel 1 and 0.8000 of channel 2"]);
+    is_reported(&verdict, &["; channel 1 holds 0.7000 of channel 1 and 0.3000 of channel 2"]);
+    is_reported(&verdict, &["; channel 2 holds −0.2000 of channel 1 and 0.8000 of channel 2"]);
     assert!(verdict.why("a", "b").contains("a --map or a mixer was on the way"));
 }
 
@@ -51,7 +51,7 @@ fn channels_that_were_mixed_and_resampled_are_told() {
         assert!((found - part).abs() < 0.01, "{verdict}\n{found:?}");
     }
     assert!(verdict.there >= 191_900, "{verdict}");
-    is_told(&verdict, &["resampled, 104.0 ppm faster"]);
+    is_reported(&verdict, &["resampled, 104.0 ppm faster"]);
 }
 
 #[test]
@@ -76,8 +76,8 @@ fn channels_that_were_swapped_and_resampled_are_told_with_both() {
     let mut heard = sent.resampled(104.0);
     heard.channels.swap(0, 1);
     let verdict = verdict(&sent, &heard);
-    is_told(&verdict, &["channel 1 holds channel 2, channel 2 holds channel 1"]);
-    is_told(&verdict, &["resampled, 104.0 ppm faster"]);
+    is_reported(&verdict, &["channel 1 holds channel 2, channel 2 holds channel 1"]);
+    is_reported(&verdict, &["resampled, 104.0 ppm faster"]);
 }
 
 #[test]
@@ -85,8 +85,8 @@ fn one_channel_in_both_is_told_as_what_it_is() {
     let sent = noise(60_000);
     let mut heard = sent.clone();
     heard.channels[1] = heard.channels[0].clone();
-    is_told(&verdict(&sent, &heard), &["; channel 2 holds channel 1"]);
-    is_told(&verdict(&sent, &heard.resampled(50.0)), &["; channel 2 holds channel 1"]);
+    is_reported(&verdict(&sent, &heard), &["; channel 2 holds channel 1"]);
+    is_reported(&verdict(&sent, &heard.resampled(50.0)), &["; channel 2 holds channel 1"]);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn dither_and_rounding_are_told_apart() {
         // Triangular dither of width two steps, plus rounding: variance of a quarter step squared.
         assert!((residue.rms_steps - 0.5).abs() < 0.02, "{residue:?}");
         assert!((1.2..1.5).contains(&residue.peak_steps), "{residue:?}");
-        is_told(&verdict, &[" (dither, within 1.", " steps of 16 bits)"]);
+        is_reported(&verdict, &[" (dither, within 1.", " steps of 16 bits)"]);
     }
     let dithered = verdict(&sent, &dithered(&sent, 1.0));
     snapshot!(dithered.why("a", "b"));
@@ -218,7 +218,10 @@ fn dropouts_are_counted_with_the_longest() {
         heard.channels.iter_mut().for_each(|channel| channel[at..at + frames].fill(0.0));
     }
     let verdict = verdict(&sent, &heard);
-    is_told(&verdict, &["; 3 dropouts of 624 in all, the longest of 480 (10.00 ms) at 2.000 s"]);
+    is_reported(
+        &verdict,
+        &["; 3 dropouts of 624 in all, the longest of 480 (10.00 ms) at 2.000 s"],
+    );
     let report = verdict.report();
     let dropouts = &report.dropouts;
     assert_eq!((dropouts.count, dropouts.frames, dropouts.longest_frames), (3, 624, 480));

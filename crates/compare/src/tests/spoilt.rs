@@ -26,7 +26,10 @@ fn a_channel_that_goes_dead_in_resampled_sound_is_named_with_the_time() {
         assert!(!verdict.is_all_there() && !verdict.is_whole(), "{verdict}\n{verdict:?}");
         let edge = verdict.routings[1].0;
         assert!(edge.abs_diff(240_024) < 512, "{edge}: {verdict}\n{verdict:?}");
-        is_told(&verdict, &["channel 2 holds nothing of it from", "resampled, 100.0 ppm faster"]);
+        is_reported(
+            &verdict,
+            &["channel 2 holds nothing of it from", "resampled, 100.0 ppm faster"],
+        );
     }
 }
 
@@ -38,7 +41,7 @@ fn a_channel_that_is_dead_for_a_moment_of_resampled_sound_is_not_all_there() {
         heard.channels[1][90_000..90_000 + frames].fill(0.0);
         let verdict = verdict(&sent, &heard);
         assert!(!verdict.is_all_there(), "{frames}: {verdict}\n{verdict:?}");
-        is_told(&verdict, &["1.87"]);
+        is_reported(&verdict, &["1.87"]);
     }
 }
 
@@ -55,11 +58,11 @@ fn a_volume_that_changes_along_the_sound_is_named_and_not_resampled() {
         let verdict = verdict(&sent, &heard);
         assert!(!verdict.is_all_there() && !verdict.is_whole(), "{verdict}\n{verdict:?}");
         assert!(verdict.is_mixed(), "{verdict}");
-        is_told(&verdict, &["; its volume changes: between"]);
+        is_reported(&verdict, &["; its volume changes: between"]);
         assert!(!verdict.to_string().contains("resampled"), "{verdict}");
     }
     let fade = verdict(&sent, &at_volume(&sent, down));
-    is_told(&fade, &["between −22.0 and 0.0 dB"]);
+    is_reported(&fade, &["between −22.0 and 0.0 dB"]);
 }
 
 #[test]
@@ -68,7 +71,7 @@ fn a_volume_that_changes_in_resampled_sound_is_named() {
     let down = |frame: usize| 10_f64.powf(-(frame as f64) / 480_000.0 / 20.0);
     let verdict = verdict(&sent, &at_volume(&sent, down).resampled(100.0));
     assert!(!verdict.is_all_there(), "{verdict}\n{verdict:?}");
-    is_told(&verdict, &["; its volume changes: between −1.0 and", "resampled, 100.0 ppm"]);
+    is_reported(&verdict, &["; its volume changes: between −1.0 and", "resampled, 100.0 ppm"]);
 }
 
 #[test]
@@ -85,7 +88,7 @@ fn a_fade_of_low_tones_is_not_resampled() {
     let down = |frame: usize| 10_f64.powf(-22.0 * frame as f64 / 480_000.0 / 20.0);
     let verdict = verdict(&sent, &at_volume(&sent, down));
     assert!(!verdict.is_all_there(), "{verdict}\n{verdict:?}");
-    is_told(&verdict, &["; its volume changes: between"]);
+    is_reported(&verdict, &["; its volume changes: between"]);
     assert!(!verdict.to_string().contains("resampled"), "{verdict}");
 }
 

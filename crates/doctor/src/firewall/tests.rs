@@ -36,7 +36,7 @@ fn a_chain_that_drops_input_spoils_unless_a_rule_lets_both_ports_in() {
 
 #[test]
 fn ports_of_calls_are_reported_if_they_are_shut() {
-    let told = |rules: &Rules| -> Vec<(crate::Verdict, Option<String>)> {
+    let reported = |rules: &Rules| -> Vec<(crate::Verdict, Option<String>)> {
         let found = check(rules);
         found.iter().map(|one| (one.verdict, one.fix.clone())).collect()
     };
@@ -46,20 +46,20 @@ fn ports_of_calls_are_reported_if_they_are_shut() {
         (Warning, Some(fix))
     };
     let streams = "udp dport 5004-5005 accept";
-    assert_eq!(told(&nft("drop", streams)), [fine.clone(), shut("tcp"), shut("udp")]);
+    assert_eq!(reported(&nft("drop", streams)), [fine.clone(), shut("tcp"), shut("udp")]);
     let tcp = format!("{streams}\n\t\ttcp dport {{ 22, 17240 }} accept");
-    assert_eq!(told(&nft("drop", &tcp)), [fine.clone(), shut("udp")]);
+    assert_eq!(reported(&nft("drop", &tcp)), [fine.clone(), shut("udp")]);
     let both = format!("{tcp}\n\t\tudp dport 17240-17247 accept");
-    assert_eq!(told(&nft("drop", &both)), core::slice::from_ref(&fine));
-    assert_eq!(told(&nft("accept", "tcp dport 17240 reject")), [fine.clone(), shut("tcp")]);
-    assert_eq!(told(&Rules::NoFirewall), [fine]);
-    assert_eq!(told(&Rules::Hidden).len(), 1);
+    assert_eq!(reported(&nft("drop", &both)), core::slice::from_ref(&fine));
+    assert_eq!(reported(&nft("accept", "tcp dport 17240 reject")), [fine.clone(), shut("tcp")]);
+    assert_eq!(reported(&Rules::NoFirewall), [fine]);
+    assert_eq!(reported(&Rules::Hidden).len(), 1);
     let rules = Rules::Iptables(
         "*filter\n:INPUT DROP [0:0]\n-A INPUT -p udp -m udp --dport 5004:17240 -j ACCEPT\nCOMMIT\n"
             .into(),
     );
     let fix = "sudo iptables -I INPUT -p tcp --dport 17240 -j ACCEPT".to_owned();
-    assert_eq!(told(&rules)[1..], [(Warning, Some(fix))]);
+    assert_eq!(reported(&rules)[1..], [(Warning, Some(fix))]);
     snapshot!(&check(&nft("drop", streams))[1].message);
     snapshot!(check(&nft("drop", streams))[1].reason.as_ref().unwrap());
 }

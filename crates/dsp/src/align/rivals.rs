@@ -165,7 +165,7 @@ fn products(pairs: &[Pair<'_>], lags: &Range<i64>) -> Vec<f64> {
 /// Energies of both sounds for each lag, over frames known of both; rounding errors count as 0.
 fn energies(pairs: &[Pair<'_>], lags: &Range<i64>, beyond: Beyond) -> (Vec<f64>, Vec<f64>) {
     let all_of = |samples: &[f32]| MovingEnergy::new(samples).of(0..samples.len() as i64);
-    let all_heard: f64 = pairs.iter().map(|pair| all_of(pair.heard)).sum();
+    let all_received: f64 = pairs.iter().map(|pair| all_of(pair.heard)).sum();
     let all_sent: f64 = pairs.iter().map(|pair| pair.gain.powi(2) * all_of(pair.sent)).sum();
     let mut moving: Vec<_> = pairs
         .iter()
@@ -173,17 +173,17 @@ fn energies(pairs: &[Pair<'_>], lags: &Range<i64>, beyond: Beyond) -> (Vec<f64>,
         .collect();
     let of_lag = |lag: i64| {
         let (mut heard, mut sent) = (0.0, 0.0);
-        for (pair, moving_heard, moving_sent) in &mut moving {
+        for (pair, moving_received, moving_sent) in &mut moving {
             sent += pair.gain.powi(2) * moving_sent.of(lag..lag + pair.heard.len() as i64);
             if beyond == Beyond::Unknown {
-                heard += moving_heard.of(-lag..pair.sent.len() as i64 - lag);
+                heard += moving_received.of(-lag..pair.sent.len() as i64 - lag);
             }
         }
         if beyond == Beyond::Silence {
-            heard = all_heard;
+            heard = all_received;
         }
         let says = |energy: f64, all: f64| if energy > ROUNDED * all { energy } else { 0.0 };
-        (says(heard, all_heard), says(sent, all_sent))
+        (says(heard, all_received), says(sent, all_sent))
     };
     lags.clone().map(of_lag).unzip()
 }

@@ -128,16 +128,16 @@ impl Prediction {
     }
 
     pub(super) fn next(&mut self, bench: &Bench) -> f32 {
-        let told = bench.bands.back(self.low.told(), self.phase) + self.high.step();
+        let reported = bench.bands.back(self.low.reported(), self.phase) + self.high.step();
         self.phase += 1;
         if self.phase == bench.bands.factor() {
             self.phase = 0;
             self.low.step();
         }
-        if told.abs() > Self::TOO_HIGH {
+        if reported.abs() > Self::TOO_HIGH {
             self.trust *= Self::DISTRUST;
         }
-        told.clamp(-1.0, 1.0) as f32 * self.trust * self.peak
+        reported.clamp(-1.0, 1.0) as f32 * self.trust * self.peak
     }
 }
 
@@ -174,7 +174,7 @@ impl PredictedSignal {
         memory.iter_mut().zip(newest).for_each(|(into, sample)| *into = (*sample).into());
     }
 
-    fn told(&self) -> &[f64] {
+    fn reported(&self) -> &[f64] {
         &self.samples[..self.end]
     }
 
@@ -183,11 +183,11 @@ impl PredictedSignal {
             self.samples.copy_within(self.end - self.memory.., 0);
             self.end = self.memory;
         }
-        let told = dot(&self.samples[self.end - self.model.len()..self.end], &self.model);
+        let reported = dot(&self.samples[self.end - self.model.len()..self.end], &self.model);
         // Final guard for unforeseen sound.
-        let told = if told.is_nan() { 0.0 } else { told.clamp(-Self::MAX, Self::MAX) };
-        self.samples[self.end] = told;
+        let reported = if reported.is_nan() { 0.0 } else { reported.clamp(-Self::MAX, Self::MAX) };
+        self.samples[self.end] = reported;
         self.end += 1;
-        told
+        reported
     }
 }

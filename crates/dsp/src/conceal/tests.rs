@@ -39,8 +39,8 @@ fn a_stream_that_begins_is_not_faded() {
 fn a_tone_goes_on_in_a_hole_as_if_nothing_were_missing() {
     for hertz in [200.0, 440.0, 1234.5, 3000.0, 9000.0] {
         let (_, samples) = after_a_tone(hertz, 240);
-        for (at, (told, sent)) in samples.iter().zip(tone(hertz, 4800..5040)).enumerate() {
-            assert!((told - sent).abs() < 0.2, "{hertz} Hz, {at}: {told} for {sent}");
+        for (at, (reported, sent)) in samples.iter().zip(tone(hertz, 4800..5040)).enumerate() {
+            assert!((reported - sent).abs() < 0.2, "{hertz} Hz, {at}: {reported} for {sent}");
         }
     }
 }
@@ -151,11 +151,11 @@ fn each_channel_goes_on_by_itself_and_those_beyond_sixteen_fade() {
     let mut samples = vec![9.0; 48 * channels];
     concealer.conceal(&mut samples);
     let wanted = sent(4800..4848);
-    for (at, (told, wanted)) in samples.iter().zip(&wanted).enumerate() {
+    for (at, (reported, wanted)) in samples.iter().zip(&wanted).enumerate() {
         if at % channels < 16 {
-            assert!((told - wanted).abs() < 0.05, "{at}: {told} for {wanted}");
+            assert!((reported - wanted).abs() < 0.05, "{at}: {reported} for {wanted}");
         } else if at / channels >= 32 {
-            assert_eq!(*told, 0.0, "{at}");
+            assert_eq!(*reported, 0.0, "{at}");
         }
     }
 }
@@ -172,8 +172,8 @@ fn every_rate_is_concealed() {
         concealer.sound(&mut before);
         let mut samples = [9.0; 100];
         concealer.conceal(&mut samples);
-        for (told, sent) in samples.iter().zip(sent) {
-            assert!((told - sent).abs() < 0.05, "{rate}: {told} for {sent}");
+        for (reported, sent) in samples.iter().zip(sent) {
+            assert!((reported - sent).abs() < 0.05, "{rate}: {reported} for {sent}");
         }
     }
 }

@@ -12,7 +12,7 @@ use super::readings::{MarkReading, MarkReadings};
 use super::spectrum::SIZE;
 use super::stretch::{MarkStretch, Thinner};
 use super::sync::{REACH, Sync, SyncFit};
-use super::track::{HeardTrack, MarkTrack};
+use super::track::{MarkTrack, ReceivedMarks};
 use super::{CENTRE, CHIP, RunNumber, SPACING, SYNC, SYNC_CHIPS, WORD_BITS, chips_of, crc, wave};
 use crate::align::{Likeness, energy};
 
@@ -178,10 +178,10 @@ impl Finder {
         let reading = MarkReading { start, number: mark.number, cover };
         let place = start as f64 + mark.fraction;
         let heard =
-            HeardTrack { number: mark.number, start: place, gain: mark.gain, is_clear: true };
+            ReceivedMarks { number: mark.number, start: place, gain: mark.gain, is_clear: true };
         let is_sure = mark.confidence >= SURE;
         if cover == self.run.cover() && is_sure {
-            return self.told(heard).then_some(mark);
+            return self.reported(heard).then_some(mark);
         }
         if self.is_believed(reading, is_sure) {
             self.begin(heard);
@@ -191,7 +191,7 @@ impl Finder {
 
     /// Starts following with this mark, unless others are followed; reported once found at its
     /// expected place.
-    fn begin(&mut self, heard: HeardTrack) {
+    fn begin(&mut self, heard: ReceivedMarks) {
         if self.track.is_some_and(|track| track.is_held()) {
             return;
         }
@@ -216,7 +216,7 @@ impl Finder {
     }
 
     /// Follows a mark that comes after the last; returns whether it does.
-    fn told(&mut self, heard: HeardTrack) -> bool {
+    fn reported(&mut self, heard: ReceivedMarks) -> bool {
         let start = heard.start.round() as i64;
         if self.own.is_some_and(|own| start - own.start < SPACING as i64 / 2) {
             return false;
@@ -256,16 +256,16 @@ impl Finder {
         let mark = self.buried.mark(sound, chips_of(self.run, number), gain)?;
         let likeness = mark.gain.abs() * (MARK_POWER / power(&sound[MARK_AT..][..SPACING])).sqrt();
         let at = (first as i64 + self.first) as f64 + mark.at;
-        self.told(HeardTrack { number, start: at, gain: mark.gain, is_clear: false }).then(|| {
-            FoundMark {
+        self.reported(ReceivedMarks { number, start: at, gain: mark.gain, is_clear: false }).then(
+            || FoundMark {
                 number,
                 frame: at.round() as i64 + CENTRE as i64,
                 fraction: at - at.round(),
                 uncertainty: mark.uncertainty + HIDDEN / mark.gain.abs(),
                 confidence: likeness.min(1.0),
                 gain: mark.gain,
-            }
-        })
+            },
+        )
     }
 
     /// Searches everywhere, unless the run's marks are clear.
@@ -287,7 +287,7 @@ impl Finder {
             let reading = MarkReading { start, number, cover };
             if self.is_believed(reading, false) {
                 let start = start as f64;
-                self.begin(HeardTrack { number, start, gain: read.gain, is_clear: false });
+                self.begin(ReceivedMarks { number, start, gain: read.gain, is_clear: false });
             }
         }
     }

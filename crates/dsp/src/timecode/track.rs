@@ -16,7 +16,7 @@ pub(super) struct MarkTrack {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct HeardTrack {
+pub(super) struct ReceivedMarks {
     pub(super) number: u32,
     pub(super) start: f64,
     pub(super) gain: f64,
@@ -35,15 +35,15 @@ const OF_STEP: f64 = 0.02;
 const OF_GAIN: f64 = 0.1;
 
 impl MarkTrack {
-    pub(super) fn new(heard: HeardTrack) -> Self {
-        let HeardTrack { number, start, gain, is_clear } = heard;
+    pub(super) fn new(heard: ReceivedMarks) -> Self {
+        let ReceivedMarks { number, start, gain, is_clear } = heard;
         Self { number, start, gain, step: SPACING as f64, is_clear, missed: 0 }
     }
 
     /// Starts a track whose next mark is this one.
-    pub(super) fn before(heard: HeardTrack) -> Self {
+    pub(super) fn before(heard: ReceivedMarks) -> Self {
         let number = (heard.number + NUMBERS - 1) % NUMBERS;
-        Self::new(HeardTrack { number, start: heard.start - SPACING as f64, ..heard })
+        Self::new(ReceivedMarks { number, start: heard.start - SPACING as f64, ..heard })
     }
 
     /// Number and expected start of the next mark.
@@ -67,7 +67,7 @@ impl MarkTrack {
         self.is_clear && self.is_held()
     }
 
-    pub(super) fn follow(&mut self, heard: HeardTrack) {
+    pub(super) fn follow(&mut self, heard: ReceivedMarks) {
         let (number, start) = self.next();
         let beside = heard.start - start;
         if number != heard.number || beside.abs() > MAX_BESIDE {

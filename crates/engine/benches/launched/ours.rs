@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use tautline_engine::monitor::run::RunOptions;
 use tautline_engine::plan::SendPlan;
 use tautline_engine::plan::address::EthernetPlace;
-use tautline_engine::plan::sockets::sending_by_ethernet;
+use tautline_engine::plan::sockets::ethernet_sender;
 use tautline_engine::send_engine::SendEngine;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::ethernet::{self, EthernetOptions};
@@ -62,7 +62,7 @@ pub(crate) fn by_ethernet() -> EthernetOptions {
     // For local use without a claim (IEEE 1722 table B.10).
     let address = [0x91, 0xE0, 0xF0, 0x00, 0xFE, 0x01];
     let place = EthernetPlace { interface: "lo".to_owned(), address, stream: None, priority: 3 };
-    EthernetOptions { launch: Some(LAUNCH), ..sending_by_ethernet(&place, &format(), PACKETS) }
+    EthernetOptions { launch: Some(LAUNCH), ..ethernet_sender(&place, &format(), PACKETS) }
 }
 
 pub(crate) struct Ours {

@@ -111,10 +111,10 @@ mod tests {
     fn pipe_that_no_program_reads_has_its_own_hint() {
         let path = std::env::temp_dir().join(format!("tautline-unread-{}", std::process::id()));
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-        let told = LedgerFile::<Number>::with_room(&path, 1).unwrap().finish().unwrap();
+        let reported = LedgerFile::<Number>::with_room(&path, 1).unwrap().finish().unwrap();
         let end =
             format!("no program reads it; start its reader first, as in: cat {}", path.display());
-        assert!(told.ends_with(&end), "{told}");
+        assert!(reported.ends_with(&end), "{reported}");
         let full = LedgerFile::<Number>::with_room(Path::new("/dev/full"), 1).unwrap();
         assert!(full.finish().unwrap().ends_with("; make room, or write it elsewhere"));
         std::fs::remove_file(&path).unwrap();

@@ -71,7 +71,9 @@ impl LevelReader {
         while self.channels > 0 {
             let Ok(chunk) = self.ring.read_chunk(self.channels) else { return };
             let (head, tail) = chunk.as_slices();
-            to.iter_mut().zip(head.iter().chain(tail)).for_each(|(to, told)| *to = to.with(*told));
+            to.iter_mut()
+                .zip(head.iter().chain(tail))
+                .for_each(|(to, reported)| *to = to.with(*reported));
             chunk.commit_all();
         }
     }
@@ -84,21 +86,21 @@ mod tests {
     #[test]
     fn nothing_is_told_until_somebody_asks_and_all_of_it_from_then_on() {
         let (mut tap, mut reader) = levels(2);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let play = |tap: &mut LevelTap| {
             tap.hear(&[0.5, 0.25]);
             tap.tell();
         };
         play(&mut tap);
-        reader.read(&mut told);
-        assert_eq!(told, [Level::default(); 2]);
+        reader.read(&mut reported);
+        assert_eq!(reported, [Level::default(); 2]);
         tap.set(true);
         // This is twice the capacity: late levels are still complete.
         (0..2 * WAITING).for_each(|_| play(&mut tap));
-        reader.read(&mut told);
+        reader.read(&mut reported);
         tap.tell();
-        reader.read(&mut told);
-        let heard = told.iter().map(|level| (level.peak, level.frames)).collect::<Vec<_>>();
+        reader.read(&mut reported);
+        let heard = reported.iter().map(|level| (level.peak, level.frames)).collect::<Vec<_>>();
         assert_eq!(heard, [(0.5, 32), (0.25, 32)]);
         tap.set(false);
         play(&mut tap);

@@ -18,18 +18,18 @@ pub(crate) struct LastSecond<T> {
     kept: VecDeque<(LocalTime, T)>,
     /// Sampling interval: one item in this many is kept.
     one_in: u64,
-    told: u64,
+    reported: u64,
 }
 
 impl<T> LastSecond<T> {
     pub(crate) const fn since(since: LocalTime) -> Self {
-        Self { since, kept: VecDeque::new(), one_in: 1, told: 0 }
+        Self { since, kept: VecDeque::new(), one_in: 1, reported: 0 }
     }
 
     pub(crate) fn take(&mut self, now: LocalTime, at: LocalTime, item: T) {
         self.forget(now);
-        self.told += 1;
-        if !self.told.is_multiple_of(self.one_in) {
+        self.reported += 1;
+        if !self.reported.is_multiple_of(self.one_in) {
             return;
         }
         self.kept.push_back((at, item));
@@ -40,7 +40,7 @@ impl<T> LastSecond<T> {
         if self.kept.len() == MAX_AT_ALL {
             self.one_in *= 2;
             // The newest item stays, so the next one to keep is `one_in` later.
-            self.told = 0;
+            self.reported = 0;
             let mut stays = true;
             self.kept.retain(|_| {
                 stays = !stays;
@@ -209,12 +209,12 @@ mod tests {
             if second >= 2 {
                 minute.take(at(1000 * (second - 2)), at(1000 * second), ms(spare), &second);
             }
-            let told = minute.worst(at(1000 * (second - 2)));
+            let reported = minute.worst(at(1000 * (second - 2)));
             match second {
-                ..4 => assert_eq!(told, None, "at {} s", second - 2),
-                4 => assert_eq!(told, Some(2), "at 2 s"),
-                5..=9 => assert_eq!(told, Some(3), "at {} s", second - 2),
-                10.. => assert_eq!(told, Some(8), "at {} s", second - 2),
+                ..4 => assert_eq!(reported, None, "at {} s", second - 2),
+                4 => assert_eq!(reported, Some(2), "at 2 s"),
+                5..=9 => assert_eq!(reported, Some(3), "at {} s", second - 2),
+                10.. => assert_eq!(reported, Some(8), "at {} s", second - 2),
             }
         }
         // A late packet counts at once, even if a worse one of the same part follows.

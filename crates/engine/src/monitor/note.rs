@@ -107,7 +107,7 @@ pub enum Note<'a> {
         to: &'a str,
     },
     /// No receiver has answered.
-    NobodyAnswers {
+    NoAnswer {
         /// Destination address, as given.
         address: &'a str,
         /// Whether packets carried the sender's timestamps.

@@ -112,7 +112,7 @@ mod tests {
         WorstPacket { rtp_timestamp: 0, total_ns: None, stages: vec![("wire".into(), *ns)] }
     }
 
-    fn told(observed: &mut Observed<i64>, now: LocalTime) -> StreamSnapshot {
+    fn reported(observed: &mut Observed<i64>, now: LocalTime) -> StreamSnapshot {
         let mut snapshot = StreamSnapshot::default();
         observed.tell(now, way, &mut snapshot);
         snapshot
@@ -123,10 +123,10 @@ mod tests {
         let mut observed = Observed::new(levels(0).1);
         (0..100).for_each(|ms| observed.take(at(ms), at(ms), Span::from_millis(ms), &ms));
         observed.follow(at(100), || unreachable!("there is no observer"));
-        let told = told(&mut observed, at(100));
-        assert_eq!(told.worst.unwrap().stages[0].ns, 0);
+        let reported = reported(&mut observed, at(100));
+        assert_eq!(reported.worst.unwrap().stages[0].ns, 0);
         assert_eq!(
-            (told.stages.len(), told.meters, observed.packets(at(100)).count()),
+            (reported.stages.len(), reported.meters, observed.packets(at(100)).count()),
             (0, None, 0)
         );
     }
@@ -145,23 +145,23 @@ mod tests {
             let received = 9 * lost;
             observed.follow(at(ms), || Counters { received, lost, ..Counters::default() });
         }
-        let first = told(&mut observed, at(3000));
+        let first = reported(&mut observed, at(3000));
         assert_eq!(first.stages[0].ns, 2500);
         assert_eq!(first.meters.unwrap()[0].peak_db, Some(0.0));
         assert_eq!((first.second.lost, first.second.loss_share), (10, Some(0.1)));
         assert_eq!((first.second.interval_ns, first.second.packets), (1_000_000_000, 90));
-        let second = told(&mut observed, at(3000));
+        let second = reported(&mut observed, at(3000));
         assert_eq!(second.meters, None, "no levels were measured since");
         observed.look(at(3000), false, || true);
-        assert!(told(&mut observed, at(3000)).stages.is_empty());
+        assert!(reported(&mut observed, at(3000)).stages.is_empty());
     }
 
     #[test]
     fn what_is_still_to_be_heard_is_not_of_the_last_second() {
         let mut observed = Observed::new(levels(0).1);
         observed.look(at(0), true, || true);
-        let told = (0..=3000).step_by(20);
-        told.for_each(|ms| observed.take(at(ms), at(ms + 400), Span::ZERO, &ms));
+        let reported = (0..=3000).step_by(20);
+        reported.for_each(|ms| observed.take(at(ms), at(ms + 400), Span::ZERO, &ms));
         let heard: Vec<_> = observed.packets(at(3000)).copied().collect();
         assert_eq!((heard[0], heard.len(), heard[heard.len() - 1]), (1600, 51, 2600));
         let heard: Vec<_> = observed.packets(at(3400)).copied().collect();
@@ -182,7 +182,7 @@ mod tests {
         };
         play(&mut tap);
         observed.follow(at(20), Counters::default);
-        assert!(told(&mut observed, at(20)).meters.is_some());
+        assert!(reported(&mut observed, at(20)).meters.is_some());
         observed.look(at(40), false, || true);
         play(&mut tap);
         tap.set(false);
@@ -190,17 +190,17 @@ mod tests {
         tap.set(true);
         tap.tell();
         observed.follow(at(9020), Counters::default);
-        assert_eq!(told(&mut observed, at(9020)).meters, None);
+        assert_eq!(reported(&mut observed, at(9020)).meters, None);
     }
 
     #[test]
     fn a_device_that_could_not_be_told_is_told_again() {
         let mut observed = Observed::<i64>::new(levels(0).1);
         let mut asked = 0;
-        for told in [false, true, true] {
+        for reported in [false, true, true] {
             observed.look(at(0), true, || {
                 asked += 1;
-                told
+                reported
             });
         }
         assert_eq!(asked, 2);

@@ -22,7 +22,7 @@ mod tests {
     #[test]
     fn a_command_is_told_so_that_a_shell_takes_it() {
         let words = ["/usr/bin/taut", "send", "--to", "rtp://[::1]:5004?ttl=2", "a b", "it's"];
-        let told = shell_line(words.into_iter().map(str::to_owned));
-        assert_eq!(told, r"taut send --to 'rtp://[::1]:5004?ttl=2' 'a b' 'it'\''s'");
+        let reported = shell_line(words.into_iter().map(str::to_owned));
+        assert_eq!(reported, r"taut send --to 'rtp://[::1]:5004?ttl=2' 'a b' 'it'\''s'");
     }
 }

@@ -46,8 +46,9 @@ mod tests {
         times.take(&faults(&[(10, late), (20, starved(2))]));
         times.take(&Faults::NONE);
         times.take(&faults(&[(30, starved(1))]));
-        let told: Vec<_> = times.0.iter().map(|x| (x.last_wakeup_ns, x.at_ns, x.count)).collect();
-        assert_eq!(told, [(15_000_000, 20_000_000, 2), (25_000_000, 30_000_000, 1)]);
+        let reported: Vec<_> =
+            times.0.iter().map(|x| (x.last_wakeup_ns, x.at_ns, x.count)).collect();
+        assert_eq!(reported, [(15_000_000, 20_000_000, 2), (25_000_000, 30_000_000, 1)]);
     }
 
     #[test]
@@ -56,8 +57,8 @@ mod tests {
         for period in 0..2 * MAX as i64 {
             times.take(&faults(&[(10 * period, Harm { starved: 1, ..Harm::default() })]));
         }
-        let told = times.0;
-        assert_eq!(told.len(), MAX);
-        assert_eq!(told[MAX - 1].at_ns, 10_000_000 * (MAX as i64 - 1), "the first are kept");
+        let reported = times.0;
+        assert_eq!(reported.len(), MAX);
+        assert_eq!(reported[MAX - 1].at_ns, 10_000_000 * (MAX as i64 - 1), "the first are kept");
     }
 }

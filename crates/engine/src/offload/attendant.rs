@@ -29,7 +29,7 @@ pub struct OffloadedCounters {
     /// Frames of those runs.
     pub frames: u64,
     /// Number of concealed frames.
-    pub stood_in: u64,
+    pub concealed: u64,
     /// Runs that waited for an answer.
     pub waits: u64,
     /// Total waiting time.
@@ -37,9 +37,9 @@ pub struct OffloadedCounters {
     /// Runs that were dropped and concealed because too many were in flight.
     pub crowded: u64,
     /// Entries of the damage ledger lost because a ring was full.
-    pub damage_untold: u64,
+    pub damage_overflow: u64,
     /// [`Slack`]s lost because a ring was full.
-    pub slack_untold: u64,
+    pub slack_overflow: u64,
 }
 
 /// Status of a worker.

@@ -8,7 +8,7 @@ use tautline_proto::offload::OffloadError;
 use tautline_proto::offload::block::{BlockSet, BlockSetError};
 use tautline_proto::offload::master::MasterConfig;
 use tautline_proto::offload::pace::{HeldUp, RunPace};
-use tautline_proto::offload::returns::{Returns, ReturnsConfig, StandIn};
+use tautline_proto::offload::returns::{Replacement, Returns, ReturnsConfig};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Rate;
 
@@ -39,7 +39,7 @@ pub struct OffloadedConfig {
     /// sends something.
     pub wait_offline: Span,
     /// Concealment for missing answers.
-    pub stand_in: StandIn,
+    pub replacement: Replacement,
     /// Whether there is a spare worker.
     pub spare: bool,
     /// Number of runs kept for retransmission.
@@ -61,7 +61,7 @@ impl OffloadedConfig {
             delay: OffloadDelay::Window(window),
             wait: Span::ZERO,
             wait_offline: Span::ZERO,
-            stand_in: StandIn::Matched,
+            replacement: Replacement::Matched,
             spare: false,
             history: 256,
             copies: 0,
@@ -138,7 +138,7 @@ pub struct Offloaded {
     own_latency: u32,
     rings: Rings,
     counters: OffloadedCounters,
-    told: LocalTime,
+    reported: LocalTime,
 }
 
 impl Offloaded {
@@ -160,7 +160,7 @@ impl Offloaded {
             rate: config.rate.hertz(),
             delay: config.delay.most(set.max_frames),
             max_frames: set.max_frames,
-            stand_in: config.stand_in,
+            replacement: config.replacement,
         });
         let mut offloaded = Self {
             ends: [Some(end()?), spare],
@@ -178,7 +178,7 @@ impl Offloaded {
             own_latency: 0,
             rings,
             counters: OffloadedCounters::default(),
-            told: LocalTime::ZERO,
+            reported: LocalTime::ZERO,
             config,
         };
         offloaded.activate();

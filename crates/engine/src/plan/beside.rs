@@ -18,12 +18,12 @@ const PACKETS: usize = 256;
 /// own socket, because the kernel sorts packets by kind.
 fn come_together(
     (stream, heard): (&Address, &Resolved),
-    (clock, told): (&Address, &Resolved),
+    (clock, reported): (&Address, &Resolved),
 ) -> bool {
     let avtp = |resolved: &Resolved| resolved.form == WireForm::Avtp(Encapsulation::Udp);
-    let (Some(one), Some(other)) = (heard.media(), told.media()) else { return false };
+    let (Some(one), Some(other)) = (heard.media(), reported.media()) else { return false };
     let alike = (&stream.interface, &stream.sources) == (&clock.interface, &clock.sources);
-    alike && avtp(heard) && avtp(told) && covers(one, other)
+    alike && avtp(heard) && avtp(reported) && covers(one, other)
 }
 
 fn covers(bound: SocketAddr, to: SocketAddr) -> bool {
@@ -34,12 +34,12 @@ fn covers(bound: SocketAddr, to: SocketAddr) -> bool {
 /// Follows a clock through the socket of the first stream that also receives it, or else through a
 /// separate socket.
 pub fn follow(
-    told: (&Address, &Resolved),
+    reported: (&Address, &Resolved),
     places: &[(&Address, &Resolved)],
     mut streams: Vec<StreamPlan>,
 ) -> Result<(Vec<StreamPlan>, Option<ClockPlan>), OpenError> {
-    let (address, resolved) = told;
-    let at = places.iter().take(streams.len()).position(|heard| come_together(*heard, told));
+    let (address, resolved) = reported;
+    let at = places.iter().take(streams.len()).position(|heard| come_together(*heard, reported));
     if let Some(at) = at {
         let (stream, clock) = ClockPlan::beside(streams.remove(at), address, resolved);
         streams.insert(at, stream);

@@ -105,10 +105,10 @@ impl ClaimedAddress {
             changed: Condvar::new(),
             over: AtomicBool::new(false),
         });
-        let told = Arc::clone(&shared);
-        let run = move || match first(claim, &socket, &told) {
-            Ok(claim) => defend(claim, &socket, &told),
-            Err(failed) => told.set(failed),
+        let reported = Arc::clone(&shared);
+        let run = move || match first(claim, &socket, &reported) {
+            Ok(claim) => defend(claim, &socket, &reported),
+            Err(failed) => reported.set(failed),
         };
         let (thread, _) = spawn("taut-maap", Scheduler::Other, 0, run).map_err(system)?;
         Ok(Some(Self { without: without.clone(), shared, thread: Some(thread) }))
@@ -148,7 +148,7 @@ impl ClaimedAddress {
 fn first(
     mut claim: AddressClaim,
     socket: &MaapSocket,
-    told: &ClaimShared,
+    reported: &ClaimShared,
 ) -> Result<AddressClaim, ClaimStanding> {
     // Errors of the socket always have an `errno`.
     let system = |error: io::Error| ClaimStanding::Failed(error.raw_os_error());
@@ -156,25 +156,25 @@ fn first(
     loop {
         speak(&mut claim, socket).map_err(system)?;
         if let Some(ClaimEvent::Claimed(address)) = claim.poll_event() {
-            told.set(ClaimStanding::Held(address));
+            reported.set(ClaimStanding::Held(address));
             return Ok(claim);
         }
-        if now() > until || told.over.load(Ordering::Relaxed) {
+        if now() > until || reported.over.load(Ordering::Relaxed) {
             return Err(ClaimStanding::Failed(None));
         }
         listen(&mut claim, socket, until.min(now() + ClaimedAddress::LOOK)).map_err(system)?;
     }
 }
 
-fn defend(mut claim: AddressClaim, socket: &MaapSocket, told: &ClaimShared) {
-    while !told.over.load(Ordering::Relaxed) {
+fn defend(mut claim: AddressClaim, socket: &MaapSocket, reported: &ClaimShared) {
+    while !reported.over.load(Ordering::Relaxed) {
         let look = now() + ClaimedAddress::LOOK;
         // The interface may come up again.
         if speak(&mut claim, socket).and_then(|()| listen(&mut claim, socket, look)).is_err() {
             sleep_until(look);
         }
         while let Some(event) = claim.poll_event() {
-            told.set(match event {
+            reported.set(match event {
                 ClaimEvent::Claimed(address) => ClaimStanding::Held(address),
                 ClaimEvent::Lost { to, .. } => ClaimStanding::Lost { to },
             });

@@ -134,9 +134,9 @@ pub fn pace(
     by.pace(paced.launch, paced.spacing);
     // A stream with launch times passes the etf; a probe without launch times would fail.
     if paced.launch.is_none()
-        && let Some(told) = pass_by_etf(by)
+        && let Some(reported) = pass_by_etf(by)
     {
-        paced.why = format!("{}; {told}", paced.why);
+        paced.why = format!("{}; {reported}", paced.why);
     }
     Ok(paced)
 }
@@ -150,7 +150,7 @@ fn pass_by_etf(link: &mut LinkOptions) -> Option<String> {
     }
     let interface = *interfaces.first()?;
     let passes = |link: &LinkOptions| {
-        tried(link.to_nobody(interface), None).is_ok_and(|probe| probe.has_left())
+        tried(link.without_receivers(interface), None).is_ok_and(|probe| probe.has_left())
     };
     if passes(link) {
         return None;
@@ -288,7 +288,7 @@ fn held_by(
     let (mut cost, mut latest, mut probed) = (Span::ZERO, Span::ZERO, 0);
     for interface in interfaces {
         let launch = launched(least + slept(late))?;
-        let probe = tried(link.to_nobody(*interface), Some((launch, stamped_ahead)))
+        let probe = tried(link.without_receivers(*interface), Some((launch, stamped_ahead)))
             .map_err(|error| format!("{mode} is unavailable: {}", error.answer))?;
         if !probe.is_held() {
             return Err(format!("{mode} {}", broken(&probe)));
@@ -336,7 +336,7 @@ fn tried(
         LinkOptions::Tcp(link) => Err(OpenError {
             tried: format!("probing the path to {}", link.place),
             answer: "TCP connections have no launch times".into(),
-            mend: "leave --pacing out".into(),
+            hint: "leave --pacing out".into(),
             errno: 0,
         }),
         LinkOptions::Ethernet(ethernet) => {

@@ -134,7 +134,7 @@ impl LinkOptions {
             (Self::Ethernet(options), Some(_)) => Err(OpenError {
                 tried: format!("encrypting packets on {}", options.interface),
                 answer: "SRTP needs RTP over UDP or TCP".into(),
-                mend: "use rtp://, or leave the key out".into(),
+                hint: "use rtp://, or leave the key out".into(),
                 errno: 0,
             }),
         }
@@ -192,7 +192,7 @@ impl LinkOptions {
     }
 
     /// Returns the options with interface index `interface` and a destination without receivers.
-    pub fn to_nobody(&self, interface: u32) -> Self {
+    pub fn without_receivers(&self, interface: u32) -> Self {
         match self {
             Self::Udp(options) => {
                 let mut options = options.clone();
@@ -277,7 +277,7 @@ fn by_ethernet(
 }
 
 /// Sends a stream like `format` over Ethernet, at most `batch` packets at once.
-pub fn sending_by_ethernet(
+pub fn ethernet_sender(
     place: &EthernetPlace,
     format: &StreamFormat,
     batch: usize,
@@ -291,7 +291,7 @@ pub fn any_by_ethernet(place: &EthernetPlace) -> EthernetOptions {
 }
 
 /// Receives any class A stream at an Ethernet address.
-pub fn hearing_by_ethernet(place: &EthernetPlace) -> EthernetOptions {
+pub fn ethernet_receiver(place: &EthernetPlace) -> EthernetOptions {
     by_ethernet(place, false, ANY)
 }
 
@@ -308,7 +308,7 @@ pub fn reception(address: &Address, resolved: &Resolved) -> LinkOptions {
             sends: false,
             options: TcpOptions { datagram_bytes: MAX_DATAGRAM_BYTES, ..TcpOptions::default() },
         }),
-        StreamPlace::Ethernet(place) => LinkOptions::Ethernet(hearing_by_ethernet(place)),
+        StreamPlace::Ethernet(place) => LinkOptions::Ethernet(ethernet_receiver(place)),
     }
 }
 
@@ -352,7 +352,7 @@ fn by_udp(media: SocketAddr, (address, resolved): Destination<'_>) -> UdpOptions
     let described = resolved.description.as_ref();
     let mut interfaces = address.interface.iter().flat_map(|names| names.split(','));
     options.interface = interfaces.next().map(str::to_owned);
-    options.also_heard_at = interfaces.map(str::to_owned).collect();
+    options.also_received_at = interfaces.map(str::to_owned).collect();
     options.sources.clone_from(&address.sources);
     if options.sources.is_empty() {
         options.sources.extend(described.iter().flat_map(|d| &d.sources));

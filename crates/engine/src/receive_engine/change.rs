@@ -6,7 +6,7 @@ use tautline_io::clock::now;
 use tautline_io::thread::memory;
 use tautline_proto::latency::LatencyRule;
 use tautline_report::StreamReport;
-use tautline_report::ledger::HeardEntry;
+use tautline_report::ledger::ReceivedEntry;
 
 use crate::control::{
     Answer, CannotChange, Changed, Fader, ReceiveStanding, RecvChange, Requests, StreamStanding,
@@ -175,7 +175,7 @@ impl MixChanges {
         &mut self,
         streams: &mut [ReceivedStream],
         watch: &mut RunWatch,
-        (mut ledger, mut labels): (Option<&mut LedgerFile<HeardEntry>>, Option<&mut Labels>),
+        (mut ledger, mut labels): (Option<&mut LedgerFile<ReceivedEntry>>, Option<&mut Labels>),
         hearing: &Hearing,
     ) {
         while let Ok(mut input) = self.gone.pop() {

@@ -5,7 +5,7 @@
 
 use tautline_io::clock::now;
 use tautline_io::link::Link;
-use tautline_proto::clock::ToldRate;
+use tautline_proto::clock::ReportedRate;
 use tautline_proto::crf_follower::{CrfFollower, CrfNews};
 use tautline_proto::time::LocalTime;
 use tautline_proto::units::Rate;
@@ -29,7 +29,7 @@ impl FollowedClock {
         Self { address, link, follower, news: CrfNews::default() }
     }
 
-    pub(crate) fn hear(&mut self, note: impl FnOnce(&Note<'_>)) -> Option<ToldRate> {
+    pub(crate) fn hear(&mut self, note: impl FnOnce(&Note<'_>)) -> Option<ReportedRate> {
         let Self { address, link, follower, news } = self;
         link.receive(&mut |came| follower.handle(came.bytes, came.arrival.at));
         let now = now();
@@ -37,7 +37,7 @@ impl FollowedClock {
         if let Some(matter) = news.follow(&standing, now) {
             note(&Note::Clock { address, note: &matter });
         }
-        standing.told
+        standing.reported
     }
 
     pub(crate) fn snapshot(&self, now: LocalTime) -> FollowedClockSnapshot {

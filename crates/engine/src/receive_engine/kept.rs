@@ -9,15 +9,15 @@ use tautline_proto::stream::Outgoing;
 use tautline_proto::time::LocalTime;
 
 #[derive(Default)]
-pub(super) struct KeptDatagrams(Vec<KeptDatagram>);
+pub(super) struct StoredDatagrams(Vec<StoredDatagram>);
 
-pub(crate) struct KeptDatagram {
+pub(crate) struct StoredDatagram {
     bytes: Box<[u8]>,
     pub(super) arrival: Arrival,
     truncated: bool,
 }
 
-impl KeptDatagram {
+impl StoredDatagram {
     pub(super) fn of(datagram: &Datagram<'_>) -> Self {
         let &Datagram { bytes, arrival, truncated } = datagram;
         Self { bytes: bytes.into(), arrival, truncated }
@@ -28,13 +28,13 @@ impl KeptDatagram {
     }
 }
 
-impl KeptDatagrams {
+impl StoredDatagrams {
     /// Maximum number: half a second of the shortest packets.
     const MAX: usize = 4096;
 
     pub(super) fn keep(&mut self, datagram: &Datagram<'_>) {
         if self.0.len() < Self::MAX {
-            self.0.push(KeptDatagram::of(datagram));
+            self.0.push(StoredDatagram::of(datagram));
         }
     }
 
@@ -51,7 +51,7 @@ impl KeptDatagrams {
 
 struct UnreadLink {
     link: Box<dyn Link>,
-    kept: Vec<KeptDatagram>,
+    kept: Vec<StoredDatagram>,
     /// Index of the next datagram to deliver. Delivered datagrams stay, because a device's thread
     /// must not free memory.
     next: usize,

@@ -10,7 +10,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::time::LocalTime;
 use tautline_proto::units::Rate;
 
-use crate::receive_engine::mixer::{LabelMark, Spoilt};
+use crate::receive_engine::mixer::{AffectedFrames, LabelMark};
 use crate::receive_engine::stream::ReceivedStream;
 
 /// Maximum labels: a loss every 10 ms for a quarter of an hour. Further glitches are only counted.
@@ -47,7 +47,7 @@ pub(crate) struct Labels {
     several: bool,
     /// Indexes of labels not yet compared with the stall monitor's log.
     unjudged: Vec<usize>,
-    untold: u64,
+    unreported: u64,
 }
 
 impl Labels {
@@ -63,7 +63,7 @@ impl Labels {
             first: None,
             several: false,
             unjudged: Vec::new(),
-            untold: 0,
+            unreported: 0,
         }
     }
 
@@ -98,15 +98,15 @@ impl Labels {
 
     pub(crate) fn close(&mut self, stream: &mut ReceivedStream) {
         self.follow(stream);
-        self.untold += stream.statistics.status.map_or(0, |status| status.unmarked);
+        self.unreported += stream.statistics.status.map_or(0, |status| status.unmarked);
     }
 
-    fn place(&self, spoilt: Spoilt) -> Option<(i64, i64)> {
+    fn place(&self, spoilt: AffectedFrames) -> Option<(i64, i64)> {
         let first = self.lead + self.rate.frames_nearest(spoilt.meets - self.begun?).count();
         Some((first, first + spoilt.frames.count()))
     }
 
-    fn add(&mut self, stream: usize, what: What, spoilt: Spoilt, since: LocalTime) {
+    fn add(&mut self, stream: usize, what: What, spoilt: AffectedFrames, since: LocalTime) {
         let Some(frames) = self.place(spoilt) else { return };
         // Labels of other streams may lie between.
         let mut newest = self.labels.iter_mut().rev().take(LOOKED_AT);
@@ -122,11 +122,11 @@ impl Labels {
             self.unjudged.push(self.labels.len());
             self.labels.push(Label { frames, what, stream, cause, stalled: false });
         } else {
-            self.untold += 1;
+            self.unreported += 1;
         }
     }
 
-    fn blame(&mut self, stream: usize, spoilt: Spoilt) {
+    fn blame(&mut self, stream: usize, spoilt: AffectedFrames) {
         let Some(frames) = self.place(spoilt) else { return };
         for label in self.labels.iter_mut().rev().take(LOOKED_AT) {
             let meet = label.frames.0 < frames.1 && frames.0 < label.frames.1;
@@ -161,14 +161,14 @@ impl Labels {
         let (text, path) = (self.text(stalled), self.path.display());
         let written =
             OutputFile::create(&self.path).and_then(|mut file| file.write_all(text.as_bytes()));
-        match (written, self.untold) {
+        match (written, self.unreported) {
             (Err(error), _) => {
                 let hint = write_hint(&error, &self.path, "make room, or write them elsewhere");
                 Some(format!("the labels {path} are not written: {error}; {hint}"))
             }
             (Ok(()), 0) => None,
-            (Ok(()), untold) => Some(format!(
-                "the labels {path} lack {untold} events that did not fit; the report counts all of them"
+            (Ok(()), unreported) => Some(format!(
+                "the labels {path} lack {unreported} events that did not fit; the report counts all of them"
             )),
         }
     }
@@ -220,8 +220,8 @@ mod tests {
         LocalTime::ZERO + Span::from_millis(millis)
     }
 
-    fn spoilt(millis: i64, frames: i64) -> Spoilt {
-        Spoilt { meets: at(millis), frames: Frames::new(frames) }
+    fn spoilt(millis: i64, frames: i64) -> AffectedFrames {
+        AffectedFrames { meets: at(millis), frames: Frames::new(frames) }
     }
 
     fn hole(millis: i64, frames: i64, concealed: bool) -> LabelMark {
@@ -327,12 +327,12 @@ mod tests {
         let mut labels = Labels::new(&path, &device);
         labels.take((0, "a"), LabelMark::Begin(at(0)));
         (0..MAX as i64 + 7).for_each(|n| labels.take((0, "a"), hole(10 * n, 48, false)));
-        assert_eq!((labels.labels.len(), labels.untold), (MAX, 7));
-        let told = labels.finish(|_, _| false).unwrap();
+        assert_eq!((labels.labels.len(), labels.unreported), (MAX, 7));
+        let reported = labels.finish(|_, _| false).unwrap();
         let lines = std::fs::read_to_string(&path).unwrap().lines().count();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(lines, MAX);
-        snapshot!(told);
+        snapshot!(reported);
         let gone = Labels::new(Path::new("/dev/null/x"), &device);
         assert!(gone.finish(|_, _| false).unwrap().contains("are not written"));
     }

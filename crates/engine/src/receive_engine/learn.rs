@@ -22,7 +22,7 @@ use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::rtcp::{Announcement, Compound, Item};
 
-use super::kept::KeptDatagrams;
+use super::kept::StoredDatagrams;
 
 /// Result of learning a stream's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,24 +51,24 @@ const BEAT: Span = Span::from_millis(20);
 pub struct ListenedAt {
     wire: Arc<dyn Unpack>,
     opened: OpenedStream,
-    kept: KeptDatagrams,
+    kept: StoredDatagrams,
 }
 
 impl ListenedAt {
     /// Creates it without datagrams.
     pub fn new(wire: Arc<dyn Unpack>, opened: OpenedStream) -> Self {
-        Self { wire, opened, kept: KeptDatagrams::default() }
+        Self { wire, opened, kept: StoredDatagrams::default() }
     }
 
     /// Returns how to play the stream. An announced stream starts with its current packets; an
     /// unannounced stream loses none. Ethernet and TCP links fit all packets, and a connection is
     /// made only once.
-    pub fn to_be_played(self, learnt: &Learnt) -> ToBePlayed {
+    pub fn to_be_played(self, learnt: &Learnt) -> PlayableStream {
         let is_for_all = self.opened.local.is_none();
         match learnt {
-            _ if is_for_all => ToBePlayed::Opened(self.kept.unread(self.opened)),
-            Learnt::Unannounced(_) => ToBePlayed::Kept(Box::new(self)),
-            _ => ToBePlayed::Anew,
+            _ if is_for_all => PlayableStream::Opened(self.kept.unread(self.opened)),
+            Learnt::Unannounced(_) => PlayableStream::Kept(Box::new(self)),
+            _ => PlayableStream::Anew,
         }
     }
 
@@ -93,7 +93,7 @@ impl ListenedAt {
 }
 
 /// How to play a stream whose first packets were read to learn its format.
-pub enum ToBePlayed {
+pub enum PlayableStream {
     /// Through the link that received them.
     Opened(OpenedStream),
     /// Through a new link for this format, after the kept packets: [`ListenedAt::succeed`].
@@ -104,7 +104,7 @@ pub enum ToBePlayed {
 
 /// Arrivals so far at all streams that are being learned.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct CameThere {
+pub struct LinkArrivals {
     /// Whether any packet arrived.
     pub packets: bool,
     /// Datagrams that failed to decrypt.
@@ -118,7 +118,7 @@ pub struct CameThere {
 pub fn learn(
     opened: &mut [ListenedAt],
     believe: Believe,
-    mut given_up: impl FnMut(CameThere) -> bool,
+    mut given_up: impl FnMut(LinkArrivals) -> bool,
 ) -> Learnt {
     let mut hearsay = Announcements::default();
     let mut packets_since: Option<LocalTime> = None;
@@ -126,7 +126,7 @@ pub fn learn(
     let (mut evidence, mut stamped) = (Evidence::default(), false);
     loop {
         let auth_failed = opened.iter().map(|at| at.opened.link.counters().auth_failed).sum();
-        if given_up(CameThere { packets: packets_since.is_some(), auth_failed }) {
+        if given_up(LinkArrivals { packets: packets_since.is_some(), auth_failed }) {
             return Learnt::Nothing;
         }
         let channels: Vec<&dyn Control> =

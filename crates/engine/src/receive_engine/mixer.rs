@@ -26,7 +26,7 @@ use crate::monitor::sound::{OutputTap, Voices};
 use crate::plan::select::Select;
 use crate::receive_engine::repairers::Spares;
 pub(crate) use input::{Fed, MixerCommand, MixerInput, RxStatus};
-pub(crate) use marks::{LabelMark, LabelMarks, Spoilt};
+pub(crate) use marks::{AffectedFrames, LabelMark, LabelMarks};
 pub(crate) use shared::{SharedLink, SharedNews};
 pub(crate) use succession::Succession;
 
@@ -90,7 +90,7 @@ pub(crate) struct Mixer {
     pub(crate) xruns: u64,
     pub(crate) lead: Lead,
     pub(crate) woke: LocalTime,
-    pub(crate) told: LocalTime,
+    pub(crate) reported: LocalTime,
 }
 
 const TELL_EVERY: Span = Span::from_millis(10);
@@ -235,13 +235,13 @@ impl Mixer {
         if let Some(marks) = &mut input.marks {
             // The xrun ends where the block begins.
             let meets = cycle.playback.meets - rate.span_of(skipped);
-            let spoilt = Spoilt { meets, frames: skipped };
+            let spoilt = AffectedFrames { meets, frames: skipped };
             marks.tell(LabelMark::Xrun { spoilt, since: self.woke });
         }
     }
 
     fn tell(&mut self, at: LocalTime) {
-        self.told = at;
+        self.reported = at;
         let heirs = self.succession.heirs().iter_mut().flatten().map(|heir| &mut heir.input);
         for input in self.inputs.iter_mut().chain(heirs) {
             input.tell(at, self.xruns, self.lead.kept());
@@ -266,7 +266,7 @@ impl Process for Mixer {
         self.play(&mut cycle.playback, cycle.now, cycle.clock);
         let written = now();
         self.passages.written(written, &mut self.inputs, &mut self.succession);
-        if written - self.told >= TELL_EVERY {
+        if written - self.reported >= TELL_EVERY {
             self.tell(written);
             self.settle_shared(written);
         }

@@ -43,7 +43,7 @@ pub(crate) struct SharedLinkEnd {
     came: usize,
     left: usize,
     pub(crate) unplaced: Unplaced,
-    told: bool,
+    reported: bool,
 }
 
 /// Minimum ready receivers: the number of senders that can start within one beat without loss.
@@ -77,7 +77,7 @@ pub(crate) fn share(
         came: 0,
         left: 0,
         unplaced: Unplaced::default(),
-        told: false,
+        reported: false,
     };
     (shared, SharedLink::new(input.number, most, spares_out, news_in, gone_in))
 }
@@ -114,10 +114,11 @@ impl SharedLinkEnd {
                     // This applies only if the link is full. Otherwise senders in excess of the
                     // ready receivers get a place at the next beat.
                     let here = 1 + self.came - self.left;
-                    if let (false, Some(from)) = (self.told || here < self.most, unplaced.from) {
+                    if let (false, Some(from)) = (self.reported || here < self.most, unplaced.from)
+                    {
                         let (address, most) = (&*self.model.address, self.most);
                         watch.note(&Note::NoPlace { address, most, from });
-                        self.told = true;
+                        self.reported = true;
                     }
                 }
             }

@@ -4,7 +4,7 @@ use tautline_io::link::Datagram;
 use tautline_proto::endpoint::Author;
 use tautline_proto::wire::rtcp::author_of;
 
-use crate::receive_engine::kept::KeptDatagram;
+use crate::receive_engine::kept::StoredDatagram;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkShare {
@@ -16,7 +16,7 @@ pub(crate) struct LinkShare {
 
 pub(crate) struct SharedReport {
     pub(crate) author: Author,
-    pub(crate) kept: KeptDatagram,
+    pub(crate) kept: StoredDatagram,
     /// Whether the stream of the report's sender has received it.
     pub(crate) heard: bool,
 }
@@ -25,7 +25,7 @@ impl SharedReport {
     pub(crate) fn of(datagram: &Datagram<'_>) -> Option<Self> {
         let author =
             Author { ssrc: author_of(datagram.bytes)?, host: datagram.arrival.from.host() };
-        Some(Self { author, kept: KeptDatagram::of(datagram), heard: false })
+        Some(Self { author, kept: StoredDatagram::of(datagram), heard: false })
     }
 
     /// Returns whether the report is about this stream: it is from the stream's sender, at any
@@ -58,7 +58,7 @@ mod tests {
         let (unknown, then) = (Endpoint::UNKNOWN, LocalTime::ZERO);
         let arrival = Arrival::exact(unknown, then, then);
         let concerned = |ssrc, host| {
-            let kept = KeptDatagram::of(&Datagram { bytes: &[], arrival, truncated: false });
+            let kept = StoredDatagram::of(&Datagram { bytes: &[], arrival, truncated: false });
             let said = SharedReport { author: author(ssrc, host), kept, heard: false };
             authors.map(|author| said.concerns(&shares(Some(author)), &authors))
         };

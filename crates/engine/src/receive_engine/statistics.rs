@@ -39,7 +39,7 @@ pub(crate) struct Statistics {
     /// Measured minus reported latency.
     pub(crate) error: Distribution,
     played_lately: Lately,
-    heard_lately: Lately,
+    received_lately: Lately,
     pub(crate) worst: Vec<PacketTrace>,
     pub(crate) observed: Observed<PacketTrace>,
     /// Time from capture to the presentation time in packets, if they carry one.
@@ -97,7 +97,7 @@ impl Statistics {
             measured: Distribution::default(),
             error: Distribution::default(),
             played_lately: Lately::default(),
-            heard_lately: Lately::default(),
+            received_lately: Lately::default(),
             worst: Vec::with_capacity(WORST + 1),
             observed: Observed::new(levels),
             presented_after: None,
@@ -188,14 +188,14 @@ impl Statistics {
 
     pub(crate) fn found(&mut self, found: FoundPacket) {
         self.measured.record(found.measured);
-        self.heard_lately.take(found.measured);
+        self.received_lately.take(found.measured);
         self.error.record(found.error);
     }
 
     pub(crate) fn recent(&self) -> Option<Span> {
         // With one packet in 64, the newest found packets are old.
-        let recent = if self.probes == Probes::All && self.is_heard() {
-            &self.heard_lately
+        let recent = if self.probes == Probes::All && self.is_received() {
+            &self.received_lately
         } else {
             &self.played_lately
         };
@@ -206,14 +206,14 @@ impl Statistics {
     /// by the device: no card listens, or too few packets were found to represent the rest (a tone
     /// repeats itself).
     pub(crate) fn latency(&self) -> (&Distribution, bool) {
-        if self.is_heard() { (&self.measured, true) } else { (&self.promised, false) }
+        if self.is_received() { (&self.measured, true) } else { (&self.promised, false) }
     }
 
     pub(crate) fn by(&self) -> &'static str {
         if self.probes == Probes::Off {
             return "none";
         }
-        if self.is_heard() { "sound" } else { self.timestamp_source.name() }
+        if self.is_received() { "sound" } else { self.timestamp_source.name() }
     }
 
     /// Returns the best basis by which packets were placed. A sender's clock counts even if it is
@@ -223,7 +223,7 @@ impl Statistics {
     }
 
     /// Returns whether at least one packet in ten was found in the sound.
-    fn is_heard(&self) -> bool {
+    fn is_received(&self) -> bool {
         let found = self.measured.count();
         found > 0 && 10 * found >= self.promised.count()
     }

@@ -8,7 +8,7 @@ use tautline_io::clock::{WallClock, host_clock, now, tai};
 use tautline_io::control::Waiter;
 use tautline_io::link::event_queue::telling;
 use tautline_io::thread::memory;
-use tautline_proto::clock::ToldRate;
+use tautline_proto::clock::ReportedRate;
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Host;
 use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCommand};
@@ -19,7 +19,7 @@ use tautline_proto::receive_policy::{LatencyRefused, ReceiveNote, ReceivePolicy}
 use tautline_proto::rtcp_session::{Event, Session, SessionConfig};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_report::StreamEnd;
-use tautline_report::ledger::HeardEntry;
+use tautline_report::ledger::ReceivedEntry;
 use tautline_report::snapshot::{ClockSnapshot, LatencySnapshot, StreamSnapshot, StreamState};
 
 use crate::control::{CannotChange, Fader};
@@ -102,7 +102,7 @@ pub(crate) fn connect(
     let (commands_in, commands) = memory::ring(64);
     let (passages, passages_out) = memory::ring(packets_within(LINES_HELD, format.ptime()));
     // A receiver's link sends no packets.
-    let (teller, told) = telling(1);
+    let (teller, reported) = telling(1);
     stream.link.tell(teller);
     // Only the newest status matters.
     let (status, status_out) = memory::ring(8);
@@ -144,7 +144,7 @@ pub(crate) fn connect(
         shares: None,
         carries_clock: stream.carries_clock,
         pending: VecDeque::new(),
-        news: LinkNews::of(told.events),
+        news: LinkNews::of(reported.events),
     };
     Ok((received, input))
 }
@@ -155,7 +155,7 @@ const TIMEOUT: usize = 1024;
 
 struct PacketLog<'a> {
     statistics: &'a mut Statistics,
-    ledger: Option<&'a mut LedgerFile<HeardEntry>>,
+    ledger: Option<&'a mut LedgerFile<ReceivedEntry>>,
     stream: usize,
     pending: &'a mut VecDeque<PacketTrace>,
 }
@@ -165,7 +165,7 @@ impl PacketLog<'_> {
         self.statistics.enter(passage, found);
         if let Some(ledger) = &mut self.ledger {
             let measured = found.map(|found| found.measured);
-            ledger.push(HeardEntry { stream: self.stream, passage: *passage, measured });
+            ledger.push(ReceivedEntry { stream: self.stream, passage: *passage, measured });
         }
     }
 
@@ -243,7 +243,7 @@ impl ReceivedStream {
     pub(crate) fn turn(
         &mut self,
         watch: &mut RunWatch,
-        ledger: Option<&mut LedgerFile<HeardEntry>>,
+        ledger: Option<&mut LedgerFile<ReceivedEntry>>,
         hearing: &Hearing,
     ) {
         self.measure(ledger, hearing);
@@ -267,9 +267,9 @@ impl ReceivedStream {
 
     /// Controls the resampling by the rate of the followed clock, if packets carry presentation
     /// times.
-    pub(crate) fn keep_pace(&mut self, told: ToldRate) {
+    pub(crate) fn keep_pace(&mut self, reported: ReportedRate) {
         if self.policy.presents() {
-            self.decide(|policy, context| policy.keep_pace(told, context));
+            self.decide(|policy, context| policy.keep_pace(reported, context));
         }
     }
 
@@ -282,7 +282,7 @@ impl ReceivedStream {
     pub(crate) fn finish(
         &mut self,
         watch: &mut RunWatch,
-        ledger: Option<&mut LedgerFile<HeardEntry>>,
+        ledger: Option<&mut LedgerFile<ReceivedEntry>>,
         hearing: &Hearing,
     ) {
         let need = self.policy.finish(|from, to| watch.stall_monitor.overlaps(from, to));
@@ -302,7 +302,7 @@ impl ReceivedStream {
         self.conversation.leave();
     }
 
-    fn measure(&mut self, ledger: Option<&mut LedgerFile<HeardEntry>>, hearing: &Hearing) {
+    fn measure(&mut self, ledger: Option<&mut LedgerFile<ReceivedEntry>>, hearing: &Hearing) {
         let Self { measurement, statistics, policy, pending, number, passages, .. } = self;
         let mut log = PacketLog { statistics, ledger, stream: *number, pending };
         if let Some(measurement) = measurement {
@@ -447,7 +447,7 @@ impl ReceivedStream {
             sealed: self.sealed,
             config: &self.config,
             link_offset: policy.link_offset(),
-            told: policy.is_latency_told(),
+            reported: policy.is_latency_reported(),
             configured: policy.is_latency_configured(),
             rule: policy.rule(),
             statistics: &self.statistics,

@@ -24,7 +24,7 @@ use crate::receive_engine::labels::Labels;
 use crate::receive_engine::shared::SharedLinkEnd;
 use crate::receive_engine::stream::ReceivedStream;
 use tautline_proto::receive_policy::recent::Recent;
-use tautline_report::ledger::HeardEntry;
+use tautline_report::ledger::ReceivedEntry;
 use tautline_report::snapshot::Snapshot;
 use tautline_report::{Report, StreamReport};
 
@@ -37,7 +37,7 @@ pub(crate) struct ReceivedStreams {
     pub(crate) changes: MixChanges,
     pub(crate) hearing: Hearing,
     pub(crate) clock: Option<FollowedClock>,
-    pub(crate) ledger: Option<LedgerFile<HeardEntry>>,
+    pub(crate) ledger: Option<LedgerFile<ReceivedEntry>>,
     pub(crate) observers: Observers,
     pub(crate) labels: Option<Labels>,
     pub(crate) watch: RunWatch,
@@ -140,13 +140,13 @@ impl ReceivedStreams {
 
     fn keep_statistics(&mut self) {
         let Self { streams, changes, hearing, clock, ledger, labels, watch, .. } = self;
-        let told = clock.as_mut().and_then(|clock| clock.hear(|note| watch.note(note)));
+        let reported = clock.as_mut().and_then(|clock| clock.hear(|note| watch.note(note)));
         watch.look();
         // This precedes the traces of packets, so that each played packet has its trace.
         hearing.listen();
         for stream in streams.iter_mut().chain(changes.heirs_mut()) {
-            if let Some(told) = told {
-                stream.keep_pace(told);
+            if let Some(reported) = reported {
+                stream.keep_pace(reported);
             }
             stream.turn(watch, ledger.as_mut(), hearing);
             labels.iter_mut().for_each(|labels| labels.follow(stream));

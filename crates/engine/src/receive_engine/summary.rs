@@ -36,7 +36,7 @@ pub(crate) struct ReportSource<'a> {
     pub(crate) link_offset: Span,
     /// Whether the sender announced the latency, so that the measured latency can be compared with
     /// it.
-    pub(crate) told: bool,
+    pub(crate) reported: bool,
     /// Whether the sender announced the latency or the user set it.
     pub(crate) configured: bool,
     pub(crate) rule: LatencyRule,
@@ -149,9 +149,9 @@ impl ReportSource<'_> {
         let (played, unfound) = (self.statistics.promised.count(), self.statistics.unfound);
         let found = self.statistics.latency().0.count();
         let Unfound([silent, repeats, unlike, hidden]) = unfound;
-        let untold = played.saturating_sub(found + unfound.total());
+        let unreported = played.saturating_sub(found + unfound.total());
         let unprobed = self.statistics.unprobed;
-        let told = played
+        let reported = played
             + unprobed
             + self.statistics.unmapped
             + counted.late
@@ -164,14 +164,14 @@ impl ReportSource<'_> {
             underrun_discarded: counted.underrun_discarded,
             before_start: counted.before_start,
             repaired: counted.repaired,
-            not_played: counted.received.saturating_sub(counted.duplicate + told),
+            not_played: counted.received.saturating_sub(counted.duplicate + reported),
             no_clock: self.statistics.unmapped,
             trace_overflow: counted.trace_overflow,
             not_sampled: unprobed,
             silent,
             ambiguous: repeats,
             no_match: unlike,
-            not_reported: hidden + untold,
+            not_reported: hidden + unreported,
         }
     }
 
@@ -199,8 +199,8 @@ impl ReportSource<'_> {
             .into(),
             loss_target: Some(f64::from(self.arrivals.loss_target().parts()) / 1e9),
             // Without an announced latency, arrivals cannot be compared with it.
-            recommended_ns: self.arrivals.advised().filter(|_| self.told).map(Span::as_nanos),
-            curve: match self.told {
+            recommended_ns: self.arrivals.advised().filter(|_| self.reported).map(Span::as_nanos),
+            curve: match self.reported {
                 true => self.arrivals.curve().iter().map(curve_point).collect(),
                 false => Vec::new(),
             },
@@ -227,7 +227,7 @@ impl ReportSource<'_> {
     fn gaps(&self) -> GapReport {
         let gaps = self.arrivals.gaps();
         let would_catch =
-            |cause| self.arrivals.would_catch(cause).filter(|_| self.told).map(Span::as_nanos);
+            |cause| self.arrivals.would_catch(cause).filter(|_| self.reported).map(Span::as_nanos);
         GapReport {
             late_sender: gaps.late_sender,
             late_network: gaps.late_network,
@@ -314,7 +314,7 @@ impl ReportSource<'_> {
             watch.conclude(&Note::Followed { address, journal, first, last: self.link_offset });
         }
         if counted.late > counted.received / 2 {
-            let presented = self.statistics.presented_after.is_some() && !self.told;
+            let presented = self.statistics.presented_after.is_some() && !self.reported;
             watch.conclude(&Note::MostlyLate { address, presented });
         }
         if self.statistics.basis() == Some(Basis::Arrival) {

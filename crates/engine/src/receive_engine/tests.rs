@@ -84,8 +84,8 @@ fn a_report_is_heard_by_the_one_stream_that_it_is_for() {
     let (reports_to, streams): (Vec<_>, Vec<_>) = (0..50).map(|_| stream()).unzip();
     let mut received = received(streams);
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
-    for told in [7, 41] {
-        peer.send_to(b"no report, but heard", reports_to[told]).unwrap();
+    for reported in [7, 41] {
+        peer.send_to(b"no report, but heard", reports_to[reported]).unwrap();
         assert_eq!(received.converse_until(now() + Span::from_secs(10)), 1, "of 50");
     }
     assert_eq!(received.converse_until(now()), 0, "no report was sent");

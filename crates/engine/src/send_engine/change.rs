@@ -89,10 +89,10 @@ impl SentStream {
     pub(crate) fn set_destinations(&mut self, destined: Destined, watch: &mut RunWatch) -> Changed {
         self.config.outbound.destinations = destined.destinations.iter().collect();
         self.config.address.clone_from(&destined.address);
-        if let Audience::Everyone(told) = &mut self.conversation.audience {
-            let new = destined.reports_to.iter().filter(|one| !told.contains(one));
+        if let Audience::Everyone(reported) = &mut self.conversation.audience {
+            let new = destined.reports_to.iter().filter(|one| !reported.contains(one));
             let new: Vec<Endpoint> = new.copied().collect();
-            told.extend(new);
+            reported.extend(new);
         }
         let hosts = self.config.outbound.destinations.iter().map(Endpoint::host).collect();
         self.policy.set_destinations(hosts, now());
@@ -116,9 +116,9 @@ impl SentStream {
             return;
         }
         self.policy.destinations_taken();
-        if let Audience::Everyone(told) = &mut self.conversation.audience {
-            let before = core::mem::replace(told, destined.reports_to);
-            let gone = before.into_iter().filter(|one| !told.contains(one));
+        if let Audience::Everyone(reported) = &mut self.conversation.audience {
+            let before = core::mem::replace(reported, destined.reports_to);
+            let gone = before.into_iter().filter(|one| !reported.contains(one));
             let gone: Vec<Endpoint> = gone.collect();
             self.conversation.leave_those(&gone);
         }

@@ -134,7 +134,7 @@ impl SentStream {
         let asked = self.conversation.control.is_some() && sent > 0;
         if asked && self.policy.believed().next().is_none() && send_errors <= sent {
             let (address, stamps) = (&self.config.address, self.policy.stamps());
-            watch.note(&Note::NobodyAnswers { address, stamps });
+            watch.note(&Note::NoAnswer { address, stamps });
         }
         if send_errors > sent || (send_errors > 0 && is_of_an_interface(errno)) {
             let (refused, of) = (send_errors, send_errors + sent);
@@ -166,10 +166,10 @@ impl SentStream {
         }
         // A packet reported before its departure gets its ledger line in a later turn.
         let Self { dropped_by_queue, ledger, .. } = self;
-        let mut told = 0..;
+        let mut reported = 0..;
         dropped_by_queue.retain(|packet| {
             let line = line_of(ledger, *packet).map(|line| line.dropped_by_queue = true);
-            told.next() >= Some(waited) && line.is_none()
+            reported.next() >= Some(waited) && line.is_none()
         });
         while let Ok(status) = self.status.pop() {
             self.xruns.take(&status.faults);

@@ -55,7 +55,7 @@ pub(crate) struct Transmitter {
     pub(crate) faults: Faults,
     pub(crate) woke: LocalTime,
     pub(crate) clock: Option<ClockId>,
-    pub(crate) told: LocalTime,
+    pub(crate) reported: LocalTime,
 }
 
 const TELL_EVERY: Span = Span::from_millis(10);
@@ -148,8 +148,8 @@ impl Process for Transmitter {
             // A full ring loses only one sampled timestamp.
             let _ = stamps.push(stamp);
         });
-        if times.now - self.told >= TELL_EVERY {
-            self.told = times.now;
+        if times.now - self.reported >= TELL_EVERY {
+            self.reported = times.now;
             self.tell();
         }
         Flow::Continue

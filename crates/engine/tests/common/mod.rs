@@ -10,7 +10,7 @@ use tautline_audio::{CardOptions, DeviceSpec, Extras, SoftwareSpec, open_paced};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::control::{Asker, RecvChange, SendChange, requests};
+use tautline_engine::control::{ChangeSender, RecvChange, SendChange, requests};
 use tautline_engine::monitor::note::Note;
 use tautline_engine::monitor::run::RunOptions;
 use tautline_engine::plan::probes::Probes;
@@ -62,8 +62,8 @@ pub(crate) struct Road {
     pub(crate) record: Option<PathBuf>,
     /// Scheduled start times of the first sender's card and the receiver's.
     pub(crate) started: [Started; 2],
-    pub(crate) asks_sender: fn(&Asker<SendChange>),
-    pub(crate) asks_receiver: fn(&Asker<RecvChange>),
+    pub(crate) asks_sender: fn(&ChangeSender<SendChange>),
+    pub(crate) asks_receiver: fn(&ChangeSender<RecvChange>),
 }
 
 impl Default for Road {
@@ -316,7 +316,7 @@ fn words(note: &Note<'_>) -> Option<String> {
         }
         Note::LinkLost { place, .. } => format!("{place} is not connected any more"),
         Note::LinkFound { place, .. } => format!("{place} is connected again"),
-        Note::NobodyAnswers { .. } => "no receiver has answered".into(),
+        Note::NoAnswer { .. } => "no receiver has answered".into(),
         other => format!("{other:?}"),
     })
 }

@@ -159,10 +159,11 @@ mod exclusive {
             );
             // Missing answers are not noted, because none are possible. The lost connection is
             // noted once.
-            let told = |part: &str| sent.notes.iter().filter(|note| note.contains(part)).count();
-            assert_eq!(told("answer"), 0, "{:?}", sent.notes);
-            assert_eq!(told("memory 1 is not connected any more"), 1, "{:?}", sent.notes);
-            assert_eq!(told("memory 1 is connected again"), 1, "{:?}", sent.notes);
+            let reported =
+                |part: &str| sent.notes.iter().filter(|note| note.contains(part)).count();
+            assert_eq!(reported("answer"), 0, "{:?}", sent.notes);
+            assert_eq!(reported("memory 1 is not connected any more"), 1, "{:?}", sent.notes);
+            assert_eq!(reported("memory 1 is connected again"), 1, "{:?}", sent.notes);
         });
     }
 }

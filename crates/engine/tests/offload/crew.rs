@@ -82,8 +82,8 @@ impl Crew {
             latency: Arc::clone(&self.latency),
         };
         let halt = Halt::new().unwrap();
-        let told = halt.clone();
-        let thread = std::thread::spawn(move || work(&mut link, &mut worker, &mut hand, &told));
+        let reported = halt.clone();
+        let thread = std::thread::spawn(move || work(&mut link, &mut worker, &mut hand, &reported));
         self.running = Some((halt, thread));
     }
 

@@ -20,7 +20,7 @@ pub(crate) const SET: SoundSet = SoundSet {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Filter {
     pole: [f32; CHANNELS],
-    told: f32,
+    reported: f32,
 }
 
 impl Filter {
@@ -29,12 +29,12 @@ impl Filter {
         for sample in samples {
             *pole = *pole * 0.995 + *sample * gain;
             *sample = *pole;
-            self.told = *pole;
+            self.reported = *pole;
         }
     }
 
-    pub(crate) const fn told(&self) -> f32 {
-        self.told
+    pub(crate) const fn reported(&self) -> f32 {
+        self.reported
     }
 
     pub(crate) fn block(&mut self, frames: u32, input: &[u8], output: &mut [u8]) {
@@ -48,7 +48,7 @@ impl Filter {
             self.channel(channel, gain[0], samples);
             put_f32(&mut output[channel * bytes..][..bytes], samples);
         }
-        put_f32(&mut output[CHANNELS * bytes..], &[self.told]);
+        put_f32(&mut output[CHANNELS * bytes..], &[self.reported]);
     }
 }
 

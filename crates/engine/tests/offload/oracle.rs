@@ -3,7 +3,7 @@
 use tautline_engine::offload::offloaded::OffloadedConfig;
 use tautline_proto::offload::block::BlockLeg;
 use tautline_proto::offload::datagram::{DatagramKind, Flags, Head};
-use tautline_proto::offload::returns::{Cause, StandIn};
+use tautline_proto::offload::returns::{Cause, Replacement};
 
 use crate::road::{Fate, Plan, smooth};
 use crate::stage::{BLOCK, Stage, config};
@@ -123,8 +123,10 @@ fn answers_that_are_late_are_named_so_and_spoil_their_own_frames() {
 
 #[test]
 fn whatever_stands_in_it_spoils_no_other_frames() {
-    for stand_in in [StandIn::Matched, StandIn::Dry, StandIn::Conceal, StandIn::LastGood] {
-        let config = OffloadedConfig { stand_in, ..config(1) };
+    for replacement in
+        [Replacement::Matched, Replacement::Dry, Replacement::Conceal, Replacement::LastGood]
+    {
+        let config = OffloadedConfig { replacement, ..config(1) };
         let mut stage = Stage::new(config, vec![lost(BlockLeg::Back, 50..54)]);
         stage.go_on(120);
         stage.assert_damaged(&[50..54]);
@@ -151,14 +153,14 @@ fn spoils_what_did_not_come(plan: Plan, window: u32, runs: u64) {
     stage.ends[0].0.set_plan(smooth());
     // Ledger entries beyond these runs are not checked.
     let end = missed.last().map_or(0, |last| frames(last.clone()).end);
-    let mut told: Vec<core::ops::Range<u64>> = Vec::new();
+    let mut reported: Vec<core::ops::Range<u64>> = Vec::new();
     for (one, _) in stage.ledger().into_iter().filter(|(one, _)| one.start < end) {
-        match told.last_mut() {
+        match reported.last_mut() {
             Some(last) if last.end == one.start => last.end = one.end.min(end),
-            _ => told.push(one.start..one.end.min(end)),
+            _ => reported.push(one.start..one.end.min(end)),
         }
     }
-    assert_eq!(told, missed.into_iter().map(frames).collect::<Vec<_>>(), "in the ledger");
+    assert_eq!(reported, missed.into_iter().map(frames).collect::<Vec<_>>(), "in the ledger");
 }
 
 #[test]

@@ -28,7 +28,7 @@ struct InPlace {
     frames: usize,
     buffers: [Vec<f32>; CHANNELS],
     gain: f32,
-    told: f32,
+    reported: f32,
 }
 
 impl HostBlock for InPlace {
@@ -51,7 +51,7 @@ impl HostBlock for InPlace {
     }
 
     fn control_out(&mut self, _: usize, value: f32) {
-        self.told = value;
+        self.reported = value;
     }
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Stage {
     wet: [Vec<f32>; CHANNELS],
     dry: [Vec<f32>; CHANNELS],
     heard: [Vec<f32>; CHANNELS],
-    pub(crate) told: Vec<f32>,
+    pub(crate) reported: Vec<f32>,
     telling: Vec<f32>,
     pub(crate) run: u64,
     pub(crate) outcome: RunOutcome,
@@ -90,7 +90,7 @@ impl Stage {
             wet: Default::default(),
             dry: Default::default(),
             heard: Default::default(),
-            told: Vec::new(),
+            reported: Vec::new(),
             telling: Vec::new(),
             run: 0,
             outcome: RunOutcome::default(),
@@ -109,7 +109,7 @@ impl Stage {
         for sound in [&mut self.wet, &mut self.dry, &mut self.heard] {
             sound.iter_mut().for_each(Vec::clear);
         }
-        self.told.clear();
+        self.reported.clear();
         self.telling.clear();
         self.run = 0;
     }
@@ -119,7 +119,7 @@ impl Stage {
         self.ends.iter().for_each(|(road, _)| road.at_run(self.run));
         let gain = 1.0 + (self.run % 7) as f32 * 0.1;
         let first = self.dry[0].len() as u64;
-        let mut block = InPlace { frames, buffers: Default::default(), gain, told: 0.0 };
+        let mut block = InPlace { frames, buffers: Default::default(), gain, reported: 0.0 };
         for channel in 0..CHANNELS {
             let samples: Vec<f32> =
                 (first..first + frames as u64).map(|frame| noise(channel, frame)).collect();
@@ -130,12 +130,12 @@ impl Stage {
             self.wet[channel].extend(&wet);
             block.buffers[channel] = samples;
         }
-        self.telling.push(self.local.told());
+        self.telling.push(self.local.reported());
         self.outcome = self.offloaded.run(&mut block, now());
         for channel in 0..CHANNELS {
             self.heard[channel].extend(&block.buffers[CHANNELS - 1 - channel]);
         }
-        self.told.push(block.told);
+        self.reported.push(block.reported);
         self.run += 1;
     }
 
@@ -251,6 +251,6 @@ impl Stage {
     }
 
     pub(crate) fn assert_controls(&self, window: usize) {
-        assert_eq!(self.told[window..], self.telling[..self.telling.len() - window]);
+        assert_eq!(self.reported[window..], self.telling[..self.telling.len() - window]);
     }
 }

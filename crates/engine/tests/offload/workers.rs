@@ -122,7 +122,7 @@ fn a_worker_that_is_taken_off_is_given_back_and_what_is_handed_out_plays_dry() {
     (0..20).for_each(|_| stage.rush(BLOCK));
     let standing = stage.offloaded.standing();
     assert!(standing.ends[0].is_none());
-    assert_eq!(stage.outcome.stood_in, BLOCK as u32);
+    assert_eq!(stage.outcome.concealed, BLOCK as u32);
 }
 
 #[test]

@@ -62,11 +62,11 @@ impl ChainNode {
         }
     }
 
-    pub fn told_controls(&self) -> usize {
+    pub fn reported_controls(&self) -> usize {
         match self {
-            Self::Plugin(plugin) => plugin.told_controls(),
-            Self::Chain(members) | Self::Parallel(members) => sum(members, Self::told_controls),
-            Self::Copies(members) => members.first().map_or(0, Self::told_controls),
+            Self::Plugin(plugin) => plugin.reported_controls(),
+            Self::Chain(members) | Self::Parallel(members) => sum(members, Self::reported_controls),
+            Self::Copies(members) => members.first().map_or(0, Self::reported_controls),
         }
     }
 
@@ -105,14 +105,14 @@ impl ChainNode {
         }
     }
 
-    pub fn told(&self, control: usize) -> f32 {
+    pub fn reported(&self, control: usize) -> f32 {
         match self {
-            Self::Plugin(plugin) => plugin.told(control),
+            Self::Plugin(plugin) => plugin.reported(control),
             Self::Chain(members) | Self::Parallel(members) => {
-                let (member, control) = member_of(members, Self::told_controls, control);
-                members[member].told(control)
+                let (member, control) = member_of(members, Self::reported_controls, control);
+                members[member].reported(control)
             }
-            Self::Copies(members) => members[0].told(control),
+            Self::Copies(members) => members[0].reported(control),
         }
     }
 

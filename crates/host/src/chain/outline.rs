@@ -13,7 +13,7 @@ pub struct Outline {
     pub inputs: Vec<PortDescription>,
     pub controls: Vec<PortDescription>,
     pub outputs: Vec<PortDescription>,
-    pub told: Vec<PortDescription>,
+    pub reported: Vec<PortDescription>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,7 +39,7 @@ impl Outline {
             inputs: kind(INPUT | AUDIO),
             controls: kind(INPUT | CONTROL),
             outputs: kind(OUTPUT | AUDIO),
-            told: kind(OUTPUT | CONTROL),
+            reported: kind(OUTPUT | CONTROL),
         }
     }
 
@@ -87,7 +87,7 @@ impl Outline {
             inputs: Vec::new(),
             controls: prefixed(members, |of| &of.controls),
             outputs: Vec::new(),
-            told: prefixed(members, |of| &of.told),
+            reported: prefixed(members, |of| &of.reported),
         }
     }
 

@@ -58,7 +58,7 @@ fn a_chain_has_the_ports_of_its_ends_and_the_controls_of_all() {
     assert_eq!((&*chain.label, chain.recipe.instances()), ("a", 4), "one mono for each channel");
     assert_eq!((names(&chain.inputs), names(&chain.outputs)), (vec!["In"], vec!["Out 1", "Out 2"]));
     assert_eq!(names(&chain.controls), ["mono: Gain", "wide: Gain", "mono 2: Gain"]);
-    assert_eq!(names(&chain.told), ["mono: latency", "wide: latency", "mono 2: latency"]);
+    assert_eq!(names(&chain.reported), ["mono: latency", "wide: latency", "mono 2: latency"]);
     assert_eq!(chain.properties, HARD_RT_CAPABLE);
 }
 

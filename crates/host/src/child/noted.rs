@@ -4,18 +4,18 @@
 use tautline_api::seal::{ROOM, Sealed, StreamKeys};
 use tautline_io::socket::seal::Seal;
 
-use crate::child_notes::HeardNote;
+use crate::child_notes::PendingNote;
 
 pub(super) struct NotedSeal {
     keys: StreamKeys,
     incarnation: u32,
-    note: HeardNote,
+    note: PendingNote,
     /// Created with the first datagram: a standby has its link long before.
     sealed: Option<Sealed>,
 }
 
 impl NotedSeal {
-    pub(super) fn new(keys: StreamKeys, incarnation: u32, note: HeardNote) -> Self {
+    pub(super) fn new(keys: StreamKeys, incarnation: u32, note: PendingNote) -> Self {
         Self { keys, incarnation, note, sealed: None }
     }
 

@@ -79,7 +79,7 @@ impl PluginSound {
                 continue;
             }
             for (control, value) in bytes.as_chunks_mut().0.iter_mut().enumerate() {
-                *value = self.node.told(control).to_ne_bytes();
+                *value = self.node.reported(control).to_ne_bytes();
             }
         }
     }

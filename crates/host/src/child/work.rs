@@ -27,7 +27,7 @@ use super::soiled::SoiledLink;
 use super::sound::PluginSound;
 use super::{end_with_the_parent, leave, parent, say};
 use crate::chain::ChainNode;
-use crate::child_notes::{HeardNote, RunNote, notes};
+use crate::child_notes::{PendingNote, RunNote, notes};
 use crate::confinement::{Confinement, folders_of};
 use crate::cost::{self, MEASURED_FRAMES};
 use crate::plan::{ChildEvent, Plan, PlannedFeed, TakeBlocks};
@@ -194,8 +194,8 @@ fn reset_on_fork() {
 /// Checks the ports: a library with other ports than reported has been replaced.
 fn check(plan: &Plan, node: &ChainNode) -> Result<(), String> {
     let ports = &plan.ports;
-    let said = [ports.inputs, ports.outputs, ports.controls, ports.told];
-    let found = [node.inputs(), node.outputs(), node.controls(), node.told_controls()];
+    let said = [ports.inputs, ports.outputs, ports.controls, ports.reported];
+    let found = [node.inputs(), node.outputs(), node.controls(), node.reported_controls()];
     if said == found {
         return Ok(());
     }
@@ -234,7 +234,7 @@ struct WorkLinks {
 fn links(
     plan: &Plan,
     mut sockets: impl Iterator<Item = OwnedFd>,
-    [by_master, by_fed]: [HeardNote; 2],
+    [by_master, by_fed]: [PendingNote; 2],
 ) -> Result<WorkLinks, String> {
     let own = sockets.next().ok_or("it was started without a socket")?;
     let master = link(plan, own, plan.secret, by_master)?;
@@ -273,7 +273,7 @@ fn link(
     plan: &Plan,
     socket: OwnedFd,
     secret: Option<[u8; 32]>,
-    heard: HeardNote,
+    heard: PendingNote,
 ) -> Result<Box<DirectLink>, String> {
     let options = UdpOptions {
         max_destinations: 1,
@@ -292,7 +292,7 @@ fn link(
 /// Reports the plugin's state to the parent, and ends the process if a run hangs.
 fn watch(plan: &Plan, parent: &mut File, gauge: &Gauge) -> ! {
     let most = plan.timeout_ms.div_ceil(STEP.as_nanos().unsigned_abs() / 1_000_000).max(2);
-    let (mut seen, mut looks, mut told) = (None, 0u64, None);
+    let (mut seen, mut looks, mut reported) = (None, 0u64, None);
     for step in 1u32.. {
         // Counts looks instead of time: a process that was stopped has not hung.
         sleep_until(now() + STEP);
@@ -307,8 +307,8 @@ fn watch(plan: &Plan, parent: &mut File, gauge: &Gauge) -> ! {
             let _ = say(parent, &ChildEvent::Hung { millis });
             break;
         }
-        if step.is_multiple_of(REPORT) && told != Some(standing) {
-            told = Some(standing);
+        if step.is_multiple_of(REPORT) && reported != Some(standing) {
+            reported = Some(standing);
             if say(parent, &ChildEvent::Standing(standing)).is_err() {
                 break;
             }

@@ -30,14 +30,14 @@ pub(crate) struct KnownCost {
 }
 
 #[derive(Serialize, Deserialize)]
-struct KeptBook {
+struct StoredCosts {
     version: u32,
     processor: String,
-    costs: Vec<KeptCost>,
+    costs: Vec<StoredCost>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct KeptCost {
+struct StoredCost {
     plugin: String,
     hash: String,
     rate: u32,
@@ -74,13 +74,13 @@ impl CostBook {
         // Keeps new figures of another worker on this host.
         let mut all = read(path);
         all.extend(self.known.iter().map(|(key, known)| (key.clone(), *known)));
-        let kept = all.into_iter().take(MAX_KEPT).map(|((plugin, hash, rate), known)| KeptCost {
+        let kept = all.into_iter().take(MAX_KEPT).map(|((plugin, hash, rate), known)| StoredCost {
             plugin,
             hash,
             rate,
             cost: known.cost,
         });
-        let book = KeptBook { version: VERSION, processor: processor(), costs: kept.collect() };
+        let book = StoredCosts { version: VERSION, processor: processor(), costs: kept.collect() };
         // Replaces the file atomically for concurrent readers.
         let mut file = NamedTempFile::new_in(folder)?;
         file.write_all(serde_json::to_string(&book)?.as_bytes())?;
@@ -93,13 +93,13 @@ fn read(path: &Path) -> BTreeMap<(String, String, u32), KnownCost> {
     let mut text = Vec::new();
     let file = fs::File::open(path);
     let read = file.and_then(|file| file.take(MAX_BYTES).read_to_end(&mut text));
-    let book: Option<KeptBook> = read.ok().and_then(|_| serde_json::from_slice(&text).ok());
+    let book: Option<StoredCosts> = read.ok().and_then(|_| serde_json::from_slice(&text).ok());
     let book = book.filter(|book| book.version == VERSION && book.processor == processor());
     let is_one = |cost: &PluginCost| [cost.fixed_ns, cost.per_frame_ns].iter().all(|ns| *ns >= 0.0);
     let costs = book.map(|book| book.costs).unwrap_or_default().into_iter();
     costs
         .filter(|kept| is_one(&kept.cost))
-        .map(|KeptCost { plugin, hash, rate, cost }| {
+        .map(|StoredCost { plugin, hash, rate, cost }| {
             ((plugin, hash, rate), KnownCost { cost, is_kept: true })
         })
         .collect()

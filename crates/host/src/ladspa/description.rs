@@ -114,12 +114,12 @@ impl PluginDescription {
 ///
 /// The descriptor's lists are null or have one entry per port.
 unsafe fn ports(descriptor: &Descriptor) -> Result<Vec<PortDescription>, Nonsense> {
-    let told = descriptor.port_count;
-    let count = usize::try_from(told).ok().filter(|count| *count <= MAX_PORTS);
-    let count = count.ok_or(Nonsense::Ports(told))?;
+    let reported = descriptor.port_count;
+    let count = usize::try_from(reported).ok().filter(|count| *count <= MAX_PORTS);
+    let count = count.ok_or(Nonsense::Ports(reported))?;
     let lists = (descriptor.port_descriptors, descriptor.port_names, descriptor.port_range_hints);
     if count > 0 && (lists.0.is_null() || lists.1.is_null() || lists.2.is_null()) {
-        return Err(Nonsense::NoPorts(told));
+        return Err(Nonsense::NoPorts(reported));
     }
     let port = |place: usize| {
         // SAFETY: within lists of `count` entries, which exist.

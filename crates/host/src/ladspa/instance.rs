@@ -19,7 +19,7 @@ pub struct PluginInstance {
     inputs: Vec<Buffer>,
     outputs: Vec<Buffer>,
     controls: Vec<Buffer>,
-    told: Vec<Buffer>,
+    reported: Vec<Buffer>,
     latency: Option<usize>,
     max_frames: usize,
     is_active: bool,
@@ -100,7 +100,7 @@ impl PluginInstance {
             description.places(kind).map(of).collect()
         };
         let [inputs, outputs] = [INPUT, OUTPUT].map(|way| buffers(way | AUDIO, max_frames));
-        let [controls, told] = [INPUT, OUTPUT].map(|way| buffers(way | CONTROL, 1));
+        let [controls, reported] = [INPUT, OUTPUT].map(|way| buffers(way | CONTROL, 1));
         let latency = description
             .places(OUTPUT | CONTROL)
             .position(|place| description.ports[place].is_latency());
@@ -110,7 +110,7 @@ impl PluginInstance {
             inputs,
             outputs,
             controls,
-            told,
+            reported,
             latency,
             max_frames,
             is_active: false,
@@ -135,8 +135,8 @@ impl PluginInstance {
         self.controls.len()
     }
 
-    pub fn told_controls(&self) -> usize {
-        self.told.len()
+    pub fn reported_controls(&self) -> usize {
+        self.reported.len()
     }
 
     pub const fn max_frames(&self) -> usize {
@@ -160,15 +160,15 @@ impl PluginInstance {
         self.controls[control].samples()[0]
     }
 
-    pub fn told(&self, control: usize) -> f32 {
-        self.told[control].samples()[0]
+    pub fn reported(&self, control: usize) -> f32 {
+        self.reported[control].samples()[0]
     }
 
     /// Reported latency in frames; 0 if missing or implausible.
     pub fn latency(&self) -> u32 {
-        let told = self.latency.map_or(0.0, |control| self.told(control));
+        let reported = self.latency.map_or(0.0, |control| self.reported(control));
         // The cast saturates, and NaN becomes 0.
-        if told < MAX_LATENCY { told.floor() as u32 } else { 0 }
+        if reported < MAX_LATENCY { reported.floor() as u32 } else { 0 }
     }
 
     pub fn activate(&mut self) {

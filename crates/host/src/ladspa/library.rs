@@ -63,15 +63,15 @@ impl PluginLibrary {
         let (mut plugins, mut skipped) = (Vec::new(), Vec::new());
         for index in 0.. {
             // SAFETY: per the header, any index may be requested, in sequence.
-            let told = unsafe { entry(index as c_ulong) };
+            let reported = unsafe { entry(index as c_ulong) };
             // SAFETY: null, or a descriptor that exists as long as the library.
-            let Some(descriptor) = (unsafe { told.as_ref() }) else { break };
+            let Some(descriptor) = (unsafe { reported.as_ref() }) else { break };
             if index >= MAX_PLUGINS {
                 return Err(LoadError::Endless(path));
             }
             // SAFETY: the loaded library returned it.
             match unsafe { PluginDescription::read(descriptor) } {
-                Ok(description) => plugins.push((told, description)),
+                Ok(description) => plugins.push((reported, description)),
                 Err(why) => skipped.push(SkippedPlugin { index, why }),
             }
         }
@@ -91,9 +91,9 @@ impl PluginLibrary {
     }
 
     pub(crate) fn find(&self, label: &str) -> Option<(&Descriptor, &PluginDescription)> {
-        let (told, description) = self.plugins.iter().find(|(_, of)| of.label == label)?;
+        let (reported, description) = self.plugins.iter().find(|(_, of)| of.label == label)?;
         // SAFETY: returned by the library, which is loaded as long as this is borrowed.
-        Some((unsafe { &**told }, description))
+        Some((unsafe { &**reported }, description))
     }
 }
 

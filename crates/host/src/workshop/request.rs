@@ -111,7 +111,7 @@ impl Agreed {
             inputs: ports.inputs as u32,
             outputs: ports.outputs as u32,
             controls_in: ports.controls as u32,
-            controls_out: ports.told as u32,
+            controls_out: ports.reported as u32,
             salt: None,
             key: None,
             fed: None,

@@ -7,7 +7,7 @@ use tautline_proto::time::{LocalTime, Span};
 
 use super::{BEGINNING, MAX_IN_A_ROW, StopLooks, pause};
 use crate::plan::ChildEvent;
-use crate::process::{ChildProcess, ChildSaid};
+use crate::process::{ChildMessage, ChildProcess};
 
 /// How long a stream runs before a standby loads the plugin again.
 const SETTLING: Span = Span::from_millis(500);
@@ -41,12 +41,12 @@ impl Waiting {
             return true;
         }
         match self.child.line(LocalTime::ZERO, None) {
-            ChildSaid::Line(line) => {
+            ChildMessage::Line(line) => {
                 self.is_ready = matches!(serde_json::from_str(&line), Ok(ChildEvent::Ready { .. }));
                 self.is_ready
             }
-            ChildSaid::Late => now < self.until,
-            ChildSaid::Nothing => false,
+            ChildMessage::Late => now < self.until,
+            ChildMessage::Nothing => false,
         }
     }
 }

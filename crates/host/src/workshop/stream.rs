@@ -22,7 +22,7 @@ use super::{TellWork, WorkNews};
 use crate::admission::CoreAdmission;
 use crate::child_notes::{BlockOfEpoch, ChildNotes};
 use crate::plan::{ChildEvent, ChildStanding, Plan, TakeBlocks};
-use crate::process::{ChildProcess, ChildProgram, ChildSaid, Starting, WORK, words_of};
+use crate::process::{ChildMessage, ChildProcess, ChildProgram, Starting, WORK, words_of};
 
 const ENDING: Span = Span::from_secs(1);
 /// Minimum lifetime of a successful process; its failure does not increase the delay before the
@@ -50,7 +50,7 @@ pub(super) struct StreamSockets {
 }
 
 pub(super) struct StreamProcess {
-    told: Arc<Mutex<StreamReport>>,
+    reported: Arc<Mutex<StreamReport>>,
     halt: Halt,
     thread: Option<JoinHandle<()>>,
 }
@@ -69,14 +69,14 @@ impl StreamProcess {
         let halt = Halt::new().map_err(|error| failed("making an event descriptor", &error))?;
         let notes = ChildNotes::new().map_err(|error| failed("making shared memory", &error))?;
         let udp_port = sockets.own.local_addr().map_or(0, |address| address.port());
-        let told = StreamReport::new(&plan, &setting.plugin, &setting.controls, udp_port);
-        let told = Arc::new(Mutex::new(told));
+        let reported = StreamReport::new(&plan, &setting.plugin, &setting.controls, udp_port);
+        let reported = Arc::new(Mutex::new(reported));
         let (tell, hear) = sync_channel(1);
         let keeper = Keeper {
             plan,
             sockets,
             setting,
-            told: Arc::clone(&told),
+            reported: Arc::clone(&reported),
             halt: halt.clone(),
             notes,
             first: Some(tell),
@@ -86,7 +86,7 @@ impl StreamProcess {
         let thread = std::thread::Builder::new().name("stream".into()).stack_size(128 << 10);
         let thread = thread.spawn(move || keeper.keep());
         let thread = thread.map_err(|error| failed("starting a thread", &error))?;
-        let process = Self { told, halt, thread: Some(thread) };
+        let process = Self { reported, halt, thread: Some(thread) };
         match hear.recv() {
             Ok(Ok(cost)) => Ok((process, cost)),
             Ok(Err(why)) => Err(WorkRefused::Failed(why)),
@@ -95,29 +95,29 @@ impl StreamProcess {
     }
 
     pub(super) fn promise(&self, share: f64) {
-        locked(&self.told).state.share = share;
+        locked(&self.reported).state.share = share;
     }
 
     pub(super) fn process(&self) -> Option<u32> {
-        locked(&self.told).process
+        locked(&self.reported).process
     }
 
     pub(super) fn standby(&self) -> Option<u32> {
-        locked(&self.told).standby
+        locked(&self.reported).standby
     }
 
     pub(super) fn heard(&self) -> LocalTime {
-        locked(&self.told).heard
+        locked(&self.reported).heard
     }
 
     pub(super) fn state(&self) -> WorkStreamState {
-        locked(&self.told).state.clone()
+        locked(&self.reported).state.clone()
     }
 
     pub(super) fn end(self) -> WorkStreamState {
-        let told = Arc::clone(&self.told);
+        let reported = Arc::clone(&self.reported);
         drop(self);
-        locked(&told).state.clone()
+        locked(&reported).state.clone()
     }
 }
 
@@ -142,7 +142,7 @@ struct Keeper {
     plan: Plan,
     sockets: StreamSockets,
     setting: StreamSetting,
-    told: Arc<Mutex<StreamReport>>,
+    reported: Arc<Mutex<StreamReport>>,
     halt: Halt,
     notes: ChildNotes,
     first: Option<SyncSender<First>>,
@@ -161,19 +161,19 @@ impl Keeper {
                 return;
             }
             in_a_row = if now() - begun >= GOOD { 1 } else { in_a_row + 1 };
-            let mut told = locked(&self.told);
-            told.ended(why);
+            let mut reported = locked(&self.reported);
+            reported.ended(why);
             if in_a_row > MAX_IN_A_ROW {
-                told.state.phase = StreamPhase::Failed;
-                let state = told.state.clone();
-                drop(told);
-                (self.setting.tell)(&WorkNews::GivenUp(state));
+                reported.state.phase = StreamPhase::Failed;
+                let state = reported.state.clone();
+                drop(reported);
+                (self.setting.tell)(&WorkNews::Abandoned(state));
                 wait(&[&self.halt], LocalTime::NEVER);
                 return;
             }
-            told.state.restarts += 1;
-            let state = told.state.clone();
-            drop(told);
+            reported.state.restarts += 1;
+            let state = reported.state.clone();
+            drop(reported);
             (self.setting.tell)(&WorkNews::BegunAnew(state));
         }
     }
@@ -216,7 +216,7 @@ impl Keeper {
                     child.kill();
                     return ProcessEnd::Asked;
                 }
-                ChildSaid::Line(line) => match serde_json::from_str(&line) {
+                ChildMessage::Line(line) => match serde_json::from_str(&line) {
                     Ok(ChildEvent::Ready { cost: Some(cost), .. }) if !is_possible(&cost) => {
                         return ProcessEnd::Fault(format!(
                             "its process reported an impossible cost, {cost:?}; use another plugin"
@@ -238,14 +238,14 @@ impl Keeper {
                         ));
                     }
                 },
-                ChildSaid::Late if now() < until => continue,
-                ChildSaid::Late if is_ready => self.rest(),
-                ChildSaid::Late => {
+                ChildMessage::Late if now() < until => continue,
+                ChildMessage::Late if is_ready => self.rest(),
+                ChildMessage::Late => {
                     return ProcessEnd::Fault(format!(
                         "the plugin did not begin within {BEGINNING}; use another one"
                     ));
                 }
-                ChildSaid::Nothing => {
+                ChildMessage::Nothing => {
                     let status = child.end(now() + ENDING);
                     self.pass_over(status);
                     return ProcessEnd::Fault(fault(hung, status));
@@ -265,9 +265,9 @@ impl Keeper {
         let order = serde_json::to_string(&TakeBlocks { fatal: self.fatal.clone() })?;
         // Published before its first block returns.
         let standby = self.standby.take(now());
-        let mut told = locked(&self.told);
-        (told.process, told.standby) = (standby.as_ref().map(ChildProcess::id), None);
-        drop(told);
+        let mut reported = locked(&self.reported);
+        (reported.process, reported.standby) = (standby.as_ref().map(ChildProcess::id), None);
+        drop(reported);
         if let Some(mut child) = standby
             && child.tell(&order).is_ok()
         {
@@ -277,7 +277,7 @@ impl Keeper {
             return Ok(None);
         }
         let mut child = self.start()?;
-        locked(&self.told).process = Some(child.id());
+        locked(&self.reported).process = Some(child.id());
         child.tell(&order)?;
         Ok(Some((child, false)))
     }
@@ -285,7 +285,7 @@ impl Keeper {
     fn begun(&mut self, child: &ChildProcess) {
         self.plan.measure = false;
         self.standby.wait_from(now());
-        locked(&self.told).ready(now(), child.processor_time());
+        locked(&self.reported).ready(now(), child.processor_time());
     }
 
     fn keep_standby(&mut self) {
@@ -293,7 +293,7 @@ impl Keeper {
             let started = self.start();
             self.standby.started(started, now());
         }
-        locked(&self.told).standby = self.standby.ready();
+        locked(&self.reported).standby = self.standby.ready();
     }
 
     fn start(&mut self) -> std::io::Result<ChildProcess> {
@@ -329,29 +329,29 @@ impl Keeper {
     }
 
     fn take(&self, standing: ChildStanding, child: &ChildProcess) {
-        let mut told = locked(&self.told);
-        let took = told.take(standing, now(), child.processor_time());
-        let promised = told.state.share;
-        drop(told);
+        let mut reported = locked(&self.reported);
+        let took = reported.take(standing, now(), child.processor_time());
+        let promised = reported.state.share;
+        drop(reported);
         locked(&self.setting.admission).correct(self.plan.stream, took.max(promised));
     }
 
     fn hear_out(&self, child: &mut ChildProcess) {
         child.leave_alone();
         let until = now() + LAST_WORD;
-        while let ChildSaid::Line(line) = child.line(until, None) {
+        while let ChildMessage::Line(line) = child.line(until, None) {
             if let Ok(ChildEvent::Standing(standing)) = serde_json::from_str(&line) {
                 // Its load no longer matters for admission.
-                let _ = locked(&self.told).take(standing, now(), None);
+                let _ = locked(&self.reported).take(standing, now(), None);
             }
         }
     }
 
     fn rest(&self) {
-        let mut told = locked(&self.told);
-        told.state.phase = StreamPhase::Idle;
-        let promised = told.state.share;
-        drop(told);
+        let mut reported = locked(&self.reported);
+        reported.state.phase = StreamPhase::Idle;
+        let promised = reported.state.share;
+        drop(reported);
         locked(&self.setting.admission).correct(self.plan.stream, promised);
     }
 }

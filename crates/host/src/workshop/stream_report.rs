@@ -160,11 +160,11 @@ mod tests {
         ChildStanding { counters, ..ChildStanding::default() }
     }
 
-    fn told() -> StreamReport {
+    fn reported() -> StreamReport {
         let plan = Plan {
             recipe: Recipe::Plugin { path: "odd.so".into(), label: "odd".into() },
             readable: Vec::new(),
-            ports: PortCounts { inputs: 1, outputs: 1, controls: 0, told: 0 },
+            ports: PortCounts { inputs: 1, outputs: 1, controls: 0, reported: 0 },
             stream: 1,
             request: StreamRequest::of("odd:odd", 48_000, 64),
             incarnation: 0,
@@ -179,15 +179,15 @@ mod tests {
 
     #[test]
     fn forged_counters_saturate() {
-        let mut told = told();
+        let mut reported = reported();
         for _ in 0..2 {
-            told.ready(now(), None);
-            told.take(forged(), now(), None);
-            told.take(ChildStanding::default(), now(), None);
-            told.take(forged(), now(), None);
-            told.ended("it crashed".into());
+            reported.ready(now(), None);
+            reported.take(forged(), now(), None);
+            reported.take(ChildStanding::default(), now(), None);
+            reported.take(forged(), now(), None);
+            reported.ended("it crashed".into());
         }
-        let counters = told.state.counters;
+        let counters = reported.state.counters;
         assert_eq!((counters.blocks, counters.busy_ns), (u64::MAX, u64::MAX));
         assert_eq!(counters.longest_ns, u64::MAX);
     }
@@ -197,9 +197,9 @@ mod tests {
         let second = |number| LocalTime::ZERO + Span::from_secs(number);
         let millis = |number| Some(Span::from_millis(number));
         let share = |report: ChildStanding, time: [Option<Span>; 2]| {
-            let mut told = told();
-            told.ready(second(1), time[0]);
-            told.take(report, second(2), time[1])
+            let mut reported = reported();
+            reported.ready(second(1), time[0]);
+            reported.take(report, second(2), time[1])
         };
         let honest = of_busy(200_000_000);
         assert!((share(honest, [millis(10), millis(260)]) - 0.2).abs() < 1e-9);

@@ -72,20 +72,20 @@ fn difference(far: &mut TestMaster, here: &mut PluginInstance, blocks: usize) ->
                 here.run(frames(block));
             }
             let outputs = (0..here.outputs()).map(|n| bits(&here.output(n)[..frames(block)]));
-            let told = (0..here.told_controls()).map(|n| here.told(n).to_bits());
+            let reported = (0..here.reported_controls()).map(|n| here.reported(n).to_bits());
             under_way.push_back((
                 block,
                 number,
                 outputs.collect::<Vec<_>>(),
-                told.collect::<Vec<_>>(),
+                reported.collect::<Vec<_>>(),
             ));
         }
         if under_way.len() == UNDER_WAY || block >= blocks {
-            let Some((block, number, outputs, told)) = under_way.pop_front() else { break };
+            let Some((block, number, outputs, reported)) = under_way.pop_front() else { break };
             let worked = far.await_block(number);
             assert!(worked.clean, "block {block}");
             let heard: Vec<_> = worked.outputs.iter().map(|samples| bits(samples)).collect();
-            if heard != outputs || bits(&worked.told) != told {
+            if heard != outputs || bits(&worked.reported) != reported {
                 return Some(block);
             }
         }

@@ -102,7 +102,7 @@ fn plugin_of_a_stream_reaches_nothing_outside_and_plays() {
     for sample in [0.25, 0.5] {
         let worked = far.run(&[vec![sample]], &[]);
         assert_eq!(worked.outputs, [[sample]]);
-        let errors: Vec<i32> = worked.told.iter().map(|value| *value as i32).collect();
+        let errors: Vec<i32> = worked.reported.iter().map(|value| *value as i32).collect();
         assert_eq!(errors, CONFINED);
     }
     let files = std::fs::read_dir(shelf.path()).unwrap().count();
@@ -122,8 +122,8 @@ fn folder_that_is_made_readable_is_read_and_nothing_else_changes() {
     let options = WorkshopOptions { program, ..options() };
     let workshop = PluginWorkshop::new(options, PluginOffers::new(&found, None).unwrap());
     let (_, mut far) = opened(&workshop, request("hostile:hostile", 48_000, 64));
-    let told = far.run(&[vec![1.0]], &[]).told;
-    assert_eq!(told.iter().map(|value| *value as i32).collect::<Vec<_>>(), errors);
+    let reported = far.run(&[vec![1.0]], &[]).reported;
+    assert_eq!(reported.iter().map(|value| *value as i32).collect::<Vec<_>>(), errors);
 }
 
 fn scheduling(process: u32) -> String {
@@ -147,8 +147,8 @@ fn plugin_runs_with_the_priority_and_cannot_change_it_or_pass_it_on() {
     let options = WorkshopOptions { scheduler, ..options() };
     let workshop = workshop_of(shelf.path().to_owned(), options);
     let (id, mut far) = opened(&workshop, request("hostile:hostile", 48_000, 64));
-    let told = far.run(&[vec![1.0]], &[]).told;
-    assert_eq!(told.iter().map(|value| *value as i32).collect::<Vec<_>>(), CONFINED);
+    let reported = far.run(&[vec![1.0]], &[]).reported;
+    assert_eq!(reported.iter().map(|value| *value as i32).collect::<Vec<_>>(), CONFINED);
     let shown = scheduling(workshop.process(id).unwrap());
     assert!(shown.contains("SCHED_FIFO|SCHED_RESET_ON_FORK"), "{shown}");
     assert!(shown.contains("priority: 3"), "{shown}");

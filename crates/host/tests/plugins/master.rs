@@ -34,7 +34,7 @@ pub(crate) struct TestMaster {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Worked {
     pub(crate) outputs: Vec<Vec<f32>>,
-    pub(crate) told: Vec<f32>,
+    pub(crate) reported: Vec<f32>,
     pub(crate) latency: u32,
     pub(crate) clean: bool,
 }
@@ -162,10 +162,10 @@ impl TestMaster {
         };
         let mut values: Vec<_> =
             set.placed(BlockLeg::Back, frames).map(|(_, place)| read(place)).collect();
-        let told = values.split_off(sound.outputs).pop().unwrap_or_default();
+        let reported = values.split_off(sound.outputs).pop().unwrap_or_default();
         let worked = Worked {
             outputs: values,
-            told,
+            reported,
             latency: answer.latency,
             clean: !answer.flags.has(Flags::DIRTY),
         };

@@ -120,7 +120,7 @@ fn what_a_plugin_tells_comes_back_and_a_new_activation_forgets_the_sound_before(
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     let worked = far.run(&[vec![1.0, 2.0, 4.0]], &[0.0]);
     let expected =
-        Worked { outputs: vec![vec![1.0, 3.0, 6.0]], told: vec![3.0], latency: 3, clean: true };
+        Worked { outputs: vec![vec![1.0, 3.0, 6.0]], reported: vec![3.0], latency: 3, clean: true };
     assert_eq!(worked, expected);
     assert_eq!(far.run(&[vec![8.0]], &[0.0]).outputs, [[12.0]]);
     far.begin();
@@ -154,9 +154,9 @@ fn a_plugin_that_crashes_takes_its_own_stream_alone_and_that_goes_on() {
 #[test]
 fn what_becomes_of_a_stream_is_told_and_at_its_end_all_that_it_counted() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
-    let (news, told) = channel();
-    let workshop = workshop.telling(move |told| drop(news.send(told.clone())));
-    let next = || told.recv_timeout(TIMEOUT).unwrap();
+    let (news, reported) = channel();
+    let workshop = workshop.telling(move |reported| drop(news.send(reported.clone())));
+    let next = || reported.recv_timeout(TIMEOUT).unwrap();
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     far.hand_out(&[vec![1.0]], &[1.0], Flags::NONE);
     let WorkNews::BegunAnew(state) = next() else { panic!("its process died") };
@@ -301,8 +301,8 @@ fn without_a_period_a_plugin_is_booked_for_runs_as_short_as_usual_hosts_make_the
         let (share, booked) = (share(max_frames, None), booked(frames));
         assert!((share / booked - 1.0).abs() < 1e-9, "{max_frames}: {share}, not {booked}");
     }
-    let told = share(4096, Some(10_000_000));
-    assert!((told / booked(480.0) - 1.0).abs() < 1e-9, "{told}");
+    let reported = share(4096, Some(10_000_000));
+    assert!((reported / booked(480.0) - 1.0).abs() < 1e-9, "{reported}");
 }
 
 #[test]
@@ -444,7 +444,7 @@ fn what_runs_as_one_plays_what_its_members_play() {
     let (_, mut two) = opened(&workshop, request("two", 48_000, 64));
     let worked = two.run(std::slice::from_ref(&one), &[0.0; 2]);
     assert_eq!(worked.outputs, [[1.0, 2.0, 1.0, 0.0]]);
-    assert_eq!((worked.told, worked.latency), (vec![3.0; 2], 6));
+    assert_eq!((worked.reported, worked.latency), (vec![3.0; 2], 6));
     let (_, mut both) = opened(&workshop, request("both", 48_000, 64));
     let worked = both.run(&[one.clone(), one.clone()], &[0.0; 3]);
     assert_eq!(worked.outputs, [[1.0, 2.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0]]);
@@ -567,7 +567,7 @@ fn a_master_that_has_its_numbers_the_other_way_round_gets_them_so() {
     let swapped = |value: f32| f32::from_bits(value.to_bits().swap_bytes());
     let worked = far.run(&[vec![swapped(1.0), swapped(2.0)]], &[0.0]);
     assert_eq!(worked.outputs, [[swapped(1.0), swapped(3.0)]]);
-    assert_eq!(worked.told, [swapped(3.0)]);
+    assert_eq!(worked.reported, [swapped(3.0)]);
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl KernelClock {
     }
 }
 
-/// Returns system clock − monotonic clock; `None` if unsynchronized. Reads files, so call it on an
+/// Returns system clock − monotonic clock; `None` if unsynchronised. Reads files, so call it on an
 /// ordinary thread.
 pub fn kept_clock() -> Option<DisciplinedClock> {
     let kernel = KernelClock::read().filter(|kernel| kernel.synchronised)?;

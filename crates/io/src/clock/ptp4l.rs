@@ -47,15 +47,15 @@ impl Ptp4l {
         if usual.is_none() && !thorough {
             return None;
         }
-        Self::told(&running(Path::new("/proc"))).or(usual)
+        Self::reported(&running(Path::new("/proc"))).or(usual)
     }
 
-    fn told(running: &[RunningPtp4l]) -> Option<Self> {
-        running.iter().find_map(|told| {
-            let mut found = Self::at(&told.sockets)?;
+    fn reported(running: &[RunningPtp4l]) -> Option<Self> {
+        running.iter().find_map(|reported| {
+            let mut found = Self::at(&reported.sockets)?;
             // Another daemon may own a socket of this name, so the usual domains follow.
-            found.domains = told.domain.into_iter().collect();
-            found.domains.extend(DOMAINS.iter().filter(|usual| told.domain != Some(**usual)));
+            found.domains = reported.domain.into_iter().collect();
+            found.domains.extend(DOMAINS.iter().filter(|usual| reported.domain != Some(**usual)));
             Some(found)
         })
     }
@@ -137,7 +137,7 @@ impl Ptp4l {
     fn take(&mut self, datagram: &[u8]) {
         if let Some(answer) = answer(datagram).filter(|answer| answer.sequence == self.sequence) {
             self.domain = self.domains.iter().copied().find(|domain| *domain == answer.domain);
-            self.answers.take(answer.told);
+            self.answers.take(answer.reported);
         }
     }
 }
@@ -173,8 +173,8 @@ mod tests {
                     continue;
                 }
                 let sequence = u16::from_be_bytes([asked[30], asked[31]]).wrapping_add(more);
-                for told in told(u16::from_be_bytes([asked[52], asked[53]])) {
-                    let said = PtpAnswer { domain, clock: GRANDMASTER, sequence, told };
+                for reported in reported(u16::from_be_bytes([asked[52], asked[53]])) {
+                    let said = PtpAnswer { domain, clock: GRANDMASTER, sequence, reported };
                     let mut room = [0; MAX_BYTES];
                     let bytes = said.write(&mut room);
                     self.0.send_to_addr(&room[..bytes], &from).unwrap();
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    fn told(id: u16) -> Vec<PtpData> {
+    fn reported(id: u16) -> Vec<PtpData> {
         let offset = Span::from_nanos(-70);
         match id {
             0x2001 => {
@@ -226,11 +226,12 @@ mod tests {
 
     #[test]
     fn a_daemon_is_asked_in_the_domain_that_it_was_told_and_then_in_the_usual_ones() {
-        let (told, other) = (Domain { number: 44, transport: 1 }, DOMAINS[2]);
-        for answers_in in [told, other] {
+        let (reported, other) = (Domain { number: 44, transport: 1 }, DOMAINS[2]);
+        for answers_in in [reported, other] {
             let daemon = Daemon::new(&format!("told-{}", answers_in.number));
             let sockets = ["/nowhere".into(), daemon.1.clone()];
-            let mut asks = Ptp4l::told(&[RunningPtp4l { domain: Some(told), sockets }]).unwrap();
+            let mut asks =
+                Ptp4l::reported(&[RunningPtp4l { domain: Some(reported), sockets }]).unwrap();
             let answered = (0..2).any(|_| {
                 asks.ask().unwrap();
                 daemon.answer(answers_in, 0);
@@ -241,7 +242,7 @@ mod tests {
         }
         let nowhere =
             RunningPtp4l { domain: None, sockets: ["/nowhere", "/nor/here"].map(PathBuf::from) };
-        assert!(Ptp4l::told(&[nowhere]).is_none());
+        assert!(Ptp4l::reported(&[nowhere]).is_none());
     }
 
     #[test]

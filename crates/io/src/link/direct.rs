@@ -88,9 +88,9 @@ impl DirectLink {
         let Some(options) = options else { return Ok(self) };
         let refused = |error: io::Error| {
             let tried = "enabling launch times".to_owned();
-            let mend =
+            let hint =
                 format!("ETF needs CAP_NET_ADMIN: {}, or use pacing fq", granting("cap_net_admin"));
-            OpenError::new(tried, &error, mend)
+            OpenError::new(tried, &error, hint)
         };
         self.launcher = Some(Launcher::of(options, &self.outlet.socket, now()).map_err(refused)?);
         self.outlet.launch_all();
@@ -323,12 +323,12 @@ impl DropTally<'_> {
 
     /// Reads an error queue. Returns whether it reported this launch time.
     fn dropped_with(&mut self, time: u64, read: impl FnOnce(&mut dyn FnMut(u64))) -> bool {
-        let mut told = false;
+        let mut reported = false;
         read(&mut |of| {
-            told |= of == time;
+            reported |= of == time;
             self.dropped(of);
         });
-        told
+        reported
     }
 }
 

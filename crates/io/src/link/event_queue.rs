@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn as_many_drops_are_named_as_departures_wait_and_the_rest_keeps_its_room() {
-        let (mut teller, mut told) = telling(160);
+        let (mut teller, mut reported) = telling(160);
         let media = |packet: i64| MediaTime::from_frames(6 * packet);
         let named = (0..200).filter(|packet| teller.dropped_by_queue(media(*packet))).count();
         assert_eq!(named, 160);
@@ -96,10 +96,10 @@ mod tests {
         (0..100).for_each(|_| teller.event(LinkEvent::Error(6)));
         teller.event(LinkEvent::Lost(Endpoint::Connection(1)));
         for packet in 0..160 {
-            assert_eq!(told.events.pop(), Ok(LinkEvent::DroppedByQueue(media(packet))));
+            assert_eq!(reported.events.pop(), Ok(LinkEvent::DroppedByQueue(media(packet))));
         }
-        assert_eq!(told.events.pop(), Ok(LinkEvent::Error(5)));
-        let last = std::iter::from_fn(|| told.events.pop().ok()).last();
+        assert_eq!(reported.events.pop(), Ok(LinkEvent::Error(5)));
+        let last = std::iter::from_fn(|| reported.events.pop().ok()).last();
         assert_eq!(last, Some(LinkEvent::Lost(Endpoint::Connection(1))));
     }
 }

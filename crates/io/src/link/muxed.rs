@@ -94,8 +94,8 @@ impl CurrentTransport {
 /// encryption. All arrivals have the source `named`.
 pub fn muxed(datagram_bytes: usize, named: Endpoint) -> Result<Muxed, OpenError> {
     let cannot = |error: std::io::Error| {
-        let mend = "raise the limit of open files (`ulimit -n`)";
-        OpenError::new("opening a link for RTP and RTCP together".to_owned(), &error, mend)
+        let hint = "raise the limit of open files (`ulimit -n`)";
+        OpenError::new("opening a link for RTP and RTCP together".to_owned(), &error, hint)
     };
     let event = || EventDescriptor::new().map(Arc::new).map_err(cannot);
     let channel = || -> Result<_, OpenError> {

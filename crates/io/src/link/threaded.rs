@@ -120,7 +120,7 @@ impl ThreadedLink {
             tried: "starting the wire thread".into(),
             errno: error.raw_os_error().unwrap_or(0),
             answer: error.to_string(),
-            mend: "raise the limits of processes and open files (ulimit -u, ulimit -n)".into(),
+            hint: "raise the limits of processes and open files (ulimit -u, ulimit -n)".into(),
         };
         let bell = Arc::new(Bell::new().map_err(cannot)?);
         let landed = Arc::new(Bell::new().map_err(cannot)?);

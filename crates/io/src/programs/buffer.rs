@@ -164,8 +164,9 @@ impl ProgramBuffer {
         self.longs()[word].store(value, Ordering::SeqCst);
     }
 
-    fn slot(&self, told: u64) -> &[AtomicU64] {
-        let first = if told & 1 == 0 { BufferWord::Slot } else { BufferWord::OtherSlot } as usize;
+    fn slot(&self, reported: u64) -> &[AtomicU64] {
+        let first =
+            if reported & 1 == 0 { BufferWord::Slot } else { BufferWord::OtherSlot } as usize;
         &self.longs()[first..first + 4]
     }
 
@@ -395,8 +396,8 @@ mod tests {
             for number in 1..100_000 {
                 let anchor = Some(number as i64);
                 let position = MediaTime::from_frames(number as i64);
-                let told = DeviceProgress { stint: number, position, anchor, origin: number };
-                writer.stand(number, told);
+                let reported = DeviceProgress { stint: number, position, anchor, origin: number };
+                writer.stand(number, reported);
             }
         });
         let mut newest = 0;

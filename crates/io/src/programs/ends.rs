@@ -13,7 +13,7 @@ use super::buffer::{DeviceProgress, Mode, ProgramBuffer};
 /// Plays the application's audio.
 pub struct Feeder {
     buffer: Arc<ProgramBuffer>,
-    told: u64,
+    reported: u64,
     standing: DeviceProgress,
     running: bool,
 }
@@ -21,11 +21,11 @@ pub struct Feeder {
 impl Feeder {
     /// Creates the only feeder of a buffer.
     pub fn new(buffer: Arc<ProgramBuffer>) -> Self {
-        Self { buffer, told: 0, standing: DeviceProgress::default(), running: false }
+        Self { buffer, reported: 0, standing: DeviceProgress::default(), running: false }
     }
 
     /// Resets the position when the card restarts its frame count.
-    pub fn begin_anew(&mut self) {
+    pub fn restart(&mut self) {
         self.running = false;
     }
 
@@ -49,8 +49,8 @@ impl Feeder {
             self.running = false;
             block.fill(0.0);
         }
-        self.told += 1;
-        self.buffer.stand(self.told, self.standing);
+        self.reported += 1;
+        self.buffer.stand(self.reported, self.standing);
     }
 
     fn run(&mut self, turn: &Turn, block: &mut [f32]) {
@@ -67,7 +67,7 @@ impl Feeder {
 /// Records audio for the application.
 pub struct Giver {
     buffer: Arc<ProgramBuffer>,
-    told: u64,
+    reported: u64,
     given: u64,
     standing: DeviceProgress,
     running: bool,
@@ -76,7 +76,7 @@ pub struct Giver {
 impl Giver {
     /// Creates the only giver of a buffer.
     pub fn new(buffer: Arc<ProgramBuffer>) -> Self {
-        Self { buffer, told: 0, given: 0, standing: DeviceProgress::default(), running: false }
+        Self { buffer, reported: 0, given: 0, standing: DeviceProgress::default(), running: false }
     }
 
     /// Returns the progress so far.
@@ -107,8 +107,8 @@ impl Giver {
                 self.standing.position += Frames::from_len(frames);
             }
         }
-        self.told += 1;
-        self.buffer.stand(self.told, self.standing);
+        self.reported += 1;
+        self.buffer.stand(self.reported, self.standing);
     }
 }
 

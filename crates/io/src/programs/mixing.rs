@@ -52,7 +52,7 @@ impl AttachedProgram {
     fn begin(&mut self, start: LocalTime) {
         self.buffer.set_start(start);
         if let ProgramEnd::Plays(feeder) = &mut self.end {
-            feeder.begin_anew();
+            feeder.restart();
         }
     }
 

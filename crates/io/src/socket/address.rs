@@ -120,7 +120,7 @@ pub const fn any(six: bool) -> IpAddr {
     if six { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { IpAddr::V4(Ipv4Addr::UNSPECIFIED) }
 }
 
-pub(crate) fn unbound_mend(error: &io::Error, port: &str, held: impl FnOnce() -> String) -> String {
+pub(crate) fn unbound_hint(error: &io::Error, port: &str, held: impl FnOnce() -> String) -> String {
     match error.raw_os_error() {
         Some(libc::EADDRINUSE) => held(),
         Some(libc::EADDRNOTAVAIL) => {

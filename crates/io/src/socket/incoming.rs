@@ -89,11 +89,11 @@ impl Incoming {
                 counters.foreign += 1;
                 continue;
             }
-            if let Some(overflow) = message.told.overflow {
+            if let Some(overflow) = message.reported.overflow {
                 counters.kernel_drops += u64::from(overflow.wrapping_sub(self.overflow));
                 self.overflow = overflow;
             }
-            let ReceivedMessage { datagram, told, truncated, source: Some(source) } = message
+            let ReceivedMessage { datagram, reported, truncated, source: Some(source) } = message
             else {
                 continue;
             };
@@ -107,7 +107,7 @@ impl Incoming {
                     opened
                 }
             };
-            let stamp = told.stamp.and_then(|stamp| self.clock.localise(stamp, read));
+            let stamp = reported.stamp.and_then(|stamp| self.clock.localise(stamp, read));
             let (at, uncertainty) = stamp.unwrap_or((read, Span::MAX));
             let arrival = Arrival { from: source, at, uncertainty, read };
             counters.received += 1;
@@ -134,7 +134,7 @@ unsafe impl Send for ReceiveBatch {}
 pub(crate) struct ReceivedMessage<'a> {
     pub(crate) datagram: &'a mut [u8],
     pub(crate) source: Option<Endpoint>,
-    pub(crate) told: Ancillary,
+    pub(crate) reported: Ancillary,
     pub(crate) truncated: bool,
 }
 
@@ -208,12 +208,12 @@ impl ReceiveBatch {
         unsafe {
             let message = &*self.messages.at(index);
             let len = (message.msg_len as usize).min(self.datagram_bytes);
-            let told = ancillary(&message.msg_hdr);
+            let reported = ancillary(&message.msg_hdr);
             let start = self.bytes.at(index * self.datagram_bytes);
             ReceivedMessage {
                 datagram: core::slice::from_raw_parts_mut(start, len),
-                source: place(&*self.names.at(index), told.interface),
-                told,
+                source: place(&*self.names.at(index), reported.interface),
+                reported,
                 truncated: message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
             }
         }

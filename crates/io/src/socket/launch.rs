@@ -235,9 +235,9 @@ mod tests {
             };
             assert_eq!(launcher.time(&instants), 50_000);
         }
-        let told = [0; 3].map(|_| launcher.dropped(50_000));
+        let reported = [0; 3].map(|_| launcher.dropped(50_000));
         assert_eq!(
-            told,
+            reported,
             [Dropped::Packet(packets[1]), Dropped::Packet(packets[0]), Dropped::Again]
         );
     }

@@ -399,12 +399,12 @@ mod tests {
         let late = [0, 3, 4, 9];
         let refuses = |message, _| late.contains(&message).then_some(libc::ENOBUFS);
         let mut counted = 0;
-        let mut told = |message| {
+        let mut reported = |message| {
             let dropped = late.contains(&message);
             counted += usize::from(dropped);
             dropped
         };
-        let (outcome, tries) = send(10, refuses, Some(&mut told));
+        let (outcome, tries) = send(10, refuses, Some(&mut reported));
         assert_eq!(outcome, Sent { sent: 6, refused: 0, last_error: 0 });
         assert!(tries.values().all(|tried| *tried == 1), "{tries:?}");
         assert_eq!(counted, late.len());
@@ -424,8 +424,8 @@ mod tests {
     fn what_was_refused_for_a_moment_is_handed_over_again() {
         let refuses = |message, tried| (message == 3 && tried == 1).then_some(libc::ECONNREFUSED);
         for launched in [true, false] {
-            let mut told = |_| false;
-            let dropped = launched.then_some(&mut told as &mut dyn FnMut(usize) -> bool);
+            let mut reported = |_| false;
+            let dropped = launched.then_some(&mut reported as &mut dyn FnMut(usize) -> bool);
             let (outcome, tries) = send(6, refuses, dropped);
             assert_eq!(outcome, Sent { sent: 6, refused: 0, last_error: 0 });
             assert_eq!(tries[&3], 2);

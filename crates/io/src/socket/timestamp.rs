@@ -147,25 +147,25 @@ pub(crate) const PACKET_TX_TIMESTAMP: libc::c_int = 16;
 /// # Safety
 /// `header` has been filled by `recvmsg` or `recvmmsg` and its control buffer is still alive.
 pub(crate) unsafe fn ancillary(header: &libc::msghdr) -> Ancillary {
-    let mut told = Ancillary::default();
+    let mut reported = Ancillary::default();
     // SAFETY: the caller guarantees that the header describes a live control buffer.
     let mut control = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !control.is_null() {
         // SAFETY: the macros return only headers that lie wholly in the control buffer, and the
         // kernel writes each with its data.
         unsafe {
-            read_control(&mut told, &*control, libc::CMSG_DATA(control));
+            read_control(&mut reported, &*control, libc::CMSG_DATA(control));
             control = libc::CMSG_NXTHDR(header, control);
         }
     }
-    told
+    reported
 }
 
 /// Reads one control message, whose data begins at `data`.
 ///
 /// # Safety
 /// `data` points to the data that `control` describes.
-unsafe fn read_control(told: &mut Ancillary, control: &libc::cmsghdr, data: *const u8) {
+unsafe fn read_control(reported: &mut Ancillary, control: &libc::cmsghdr, data: *const u8) {
     // SAFETY: each type is read only under the level and type that the kernel uses for it, and only
     // if the given length holds it; control data may be unaligned for it, hence `read_unaligned`.
     unsafe {
@@ -173,17 +173,17 @@ unsafe fn read_control(told: &mut Ancillary, control: &libc::cmsghdr, data: *con
         match (control.cmsg_level, control.cmsg_type) {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) if holds(size_of::<libc::timespec>()) => {
                 let stamp = nanos_of(&data.cast::<libc::timespec>().read_unaligned());
-                told.stamp = (stamp != 0).then_some(stamp);
+                reported.stamp = (stamp != 0).then_some(stamp);
             }
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) if holds(size_of::<u32>()) => {
-                told.overflow = Some(data.cast::<u32>().read_unaligned());
+                reported.overflow = Some(data.cast::<u32>().read_unaligned());
             }
             (libc::IPPROTO_IP, libc::IP_PKTINFO) if holds(size_of::<libc::in_pktinfo>()) => {
                 let index = data.cast::<libc::in_pktinfo>().read_unaligned().ipi_ifindex;
-                told.interface = index.unsigned_abs();
+                reported.interface = index.unsigned_abs();
             }
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) if holds(size_of::<libc::in6_pktinfo>()) => {
-                told.interface = data.cast::<libc::in6_pktinfo>().read_unaligned().ipi6_ifindex;
+                reported.interface = data.cast::<libc::in6_pktinfo>().read_unaligned().ipi6_ifindex;
             }
             (libc::SOL_IP, libc::IP_RECVERR)
             | (libc::SOL_IPV6, libc::IPV6_RECVERR)
@@ -192,9 +192,9 @@ unsafe fn read_control(told: &mut Ancillary, control: &libc::cmsghdr, data: *con
             {
                 let error = data.cast::<libc::sock_extended_err>().read_unaligned();
                 match error.ee_origin {
-                    libc::SO_EE_ORIGIN_TIMESTAMPING => told.transmit_id = Some(error.ee_data),
+                    libc::SO_EE_ORIGIN_TIMESTAMPING => reported.transmit_id = Some(error.ee_data),
                     ORIGIN_LAUNCH => {
-                        told.dropped_by_queue =
+                        reported.dropped_by_queue =
                             Some(u64::from(error.ee_data) << 32 | u64::from(error.ee_info));
                     }
                     _ => {}
@@ -270,7 +270,7 @@ pub(crate) mod tests {
         assert!(clock.step.is_none());
     }
 
-    pub(crate) fn told(
+    pub(crate) fn reported(
         level: libc::c_int,
         kind: libc::c_int,
         error: libc::sock_extended_err,
@@ -321,7 +321,7 @@ pub(crate) mod tests {
             for (ee_code, errno) in CODES {
                 let dropped = dropped(LAUNCH, ee_code, errno);
                 let expected = Ancillary { dropped_by_queue: Some(LAUNCH), ..Ancillary::default() };
-                assert_eq!(told(level, kind, dropped), expected, "{level} {ee_code}");
+                assert_eq!(reported(level, kind, dropped), expected, "{level} {ee_code}");
                 let stamp = libc::sock_extended_err {
                     ee_errno: libc::ENOMSG.unsigned_abs(),
                     ee_origin: libc::SO_EE_ORIGIN_TIMESTAMPING,
@@ -329,10 +329,10 @@ pub(crate) mod tests {
                 };
                 let expected =
                     Ancillary { transmit_id: Some(stamp.ee_data), ..Ancillary::default() };
-                assert_eq!(told(level, kind, stamp), expected, "{level} {ee_code}");
+                assert_eq!(reported(level, kind, stamp), expected, "{level} {ee_code}");
                 let icmp =
                     libc::sock_extended_err { ee_origin: libc::SO_EE_ORIGIN_ICMP, ..dropped };
-                assert_eq!(told(level, kind, icmp), Ancillary::default(), "{level} {ee_code}");
+                assert_eq!(reported(level, kind, icmp), Ancillary::default(), "{level} {ee_code}");
             }
         }
     }

@@ -111,11 +111,11 @@ impl TransmitSampler {
             return;
         }
         for _ in 0..AT_ONCE {
-            let Some(told) = read_error_queue(socket) else {
+            let Some(reported) = read_error_queue(socket) else {
                 self.timeout = self.timeout.saturating_sub(1);
                 return;
             };
-            if let Some(stamp) = self.take(&told, &mut reading) {
+            if let Some(stamp) = self.take(&reported, &mut reading) {
                 deliver(stamp);
             }
         }
@@ -125,8 +125,8 @@ impl TransmitSampler {
     /// timestamps.
     pub(crate) fn collect_early(&mut self, socket: &Socket, mut reading: ErrorReading<'_>) {
         for _ in 0..AT_ONCE_EARLY {
-            let Some(told) = read_error_queue(socket) else { return };
-            if let Some(stamp) = self.take(&told, &mut reading) {
+            let Some(reported) = read_error_queue(socket) else { return };
+            if let Some(stamp) = self.take(&reported, &mut reading) {
                 let _ = push_within(&mut self.early, stamp);
             }
         }
@@ -135,13 +135,13 @@ impl TransmitSampler {
     /// Returns the kernel's timestamp if this is one. Reports a dropped packet.
     pub(crate) fn take(
         &mut self,
-        told: &Ancillary,
+        reported: &Ancillary,
         reading: &mut ErrorReading<'_>,
     ) -> Option<TransmitStamp> {
-        if let Some(time) = told.dropped_by_queue {
+        if let Some(time) = reported.dropped_by_queue {
             (reading.dropped)(time);
         }
-        let (stamp, id) = told.stamp.zip(told.transmit_id)?;
+        let (stamp, id) = reported.stamp.zip(reported.transmit_id)?;
         let slot = &mut self.samples[id as usize % OUTSTANDING];
         let (_, departure) = slot.take_if(|(sampled, _)| *sampled == id)?;
         self.waiting = self.waiting.saturating_sub(1);
@@ -155,8 +155,8 @@ impl TransmitSampler {
 
 pub(crate) fn read_dropped(socket: &Socket, most: usize, dropped: &mut dyn FnMut(u64)) {
     for _ in 0..most {
-        let Some(told) = read_error_queue(socket) else { return };
-        told.dropped_by_queue.into_iter().for_each(&mut *dropped);
+        let Some(reported) = read_error_queue(socket) else { return };
+        reported.dropped_by_queue.into_iter().for_each(&mut *dropped);
     }
 }
 

@@ -100,12 +100,13 @@ impl Connection {
 
     pub(super) fn window(&self) -> Option<WindowState> {
         let _permit = permit("the call waits for nothing but the socket's own lock");
-        let told = self.socket.plain::<libc::tcp_info>(libc::IPPROTO_TCP, libc::TCP_INFO).ok()?;
+        let reported =
+            self.socket.plain::<libc::tcp_info>(libc::IPPROTO_TCP, libc::TCP_INFO).ok()?;
         Some(WindowState {
-            window: told.tcpi_snd_cwnd,
-            unacknowledged: told.tcpi_unacked,
-            round_trip: Span::from_micros(told.tcpi_rtt.into()),
-            sent_again: told.tcpi_total_retrans,
+            window: reported.tcpi_snd_cwnd,
+            unacknowledged: reported.tcpi_unacked,
+            round_trip: Span::from_micros(reported.tcpi_rtt.into()),
+            sent_again: reported.tcpi_total_retrans,
         })
     }
 

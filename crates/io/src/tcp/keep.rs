@@ -19,7 +19,7 @@ use crate::link::muxed::{
 };
 use crate::link::threaded::{ThreadedLink, WireOptions};
 use crate::link::{Datagram, Link, OpenError};
-use crate::socket::address::unbound_mend;
+use crate::socket::address::unbound_hint;
 use crate::socket::descriptor::{poll, readable};
 use crate::socket::seal::Seal;
 use crate::tcp::{TcpOptions, TcpWatch};
@@ -113,7 +113,7 @@ fn listen(at: SocketAddr) -> io::Result<TcpListener> {
 }
 
 fn not_connected(to: SocketAddr, error: &io::Error) -> OpenError {
-    let mend = match error.kind() {
+    let hint = match error.kind() {
         io::ErrorKind::ConnectionRefused => format!(
             "start the receiver first (`taut recv --from rtp+tcp://:{}`), or check HOST and PORT",
             to.port()
@@ -121,7 +121,7 @@ fn not_connected(to: SocketAddr, error: &io::Error) -> OpenError {
         io::ErrorKind::TimedOut => "check HOST, PORT and the firewalls in between".into(),
         _ => format!("`ip route get {}` shows how this host would reach it", to.ip()),
     };
-    OpenError::new(format!("connecting to {to} by TCP"), error, mend)
+    OpenError::new(format!("connecting to {to} by TCP"), error, hint)
 }
 
 fn not_listening(at: SocketAddr, error: &io::Error) -> OpenError {
@@ -131,8 +131,8 @@ fn not_listening(at: SocketAddr, error: &io::Error) -> OpenError {
             at.port()
         )
     };
-    let mend = unbound_mend(error, "port", held);
-    OpenError::new(format!("listening at TCP {at}"), error, mend)
+    let hint = unbound_hint(error, "port", held);
+    OpenError::new(format!("listening at TCP {at}"), error, hint)
 }
 
 struct ConnectionKeeper {
@@ -143,8 +143,8 @@ struct ConnectionKeeper {
 impl ConnectionKeeper {
     fn start(keep: impl FnOnce(&Halt) + Send + 'static) -> Result<Self, OpenError> {
         let cannot = |error: io::Error| {
-            let mend = "raise the limits of processes and open files (ulimit -u, ulimit -n)";
-            OpenError::new("starting the connection thread".to_owned(), &error, mend)
+            let hint = "raise the limits of processes and open files (ulimit -u, ulimit -n)";
+            OpenError::new("starting the connection thread".to_owned(), &error, hint)
         };
         let stop = Halt::new().map_err(cannot)?;
         let its = stop.clone();

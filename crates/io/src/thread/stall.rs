@@ -208,8 +208,8 @@ impl StallMonitor {
 
     /// Returns when this program was stopped, if it was stopped since the last call.
     pub fn take_stopped(&mut self) -> Option<Stall> {
-        let (stall, told) = self.stopped.as_mut()?;
-        (!core::mem::replace(told, true)).then_some(*stall)
+        let (stall, reported) = self.stopped.as_mut()?;
+        (!core::mem::replace(reported, true)).then_some(*stall)
     }
 
     /// Periods in which all cores stalled, the latest 1024, as of the last poll.
@@ -256,7 +256,7 @@ impl fmt::Display for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.refused {
             None => {
-                f.write_str("stalls are caused by the host: the stall monitor has the highest priority")
+                f.write_str("stalls are caused by the host: the stall monitor has top priority")
             }
             Some(granted) => write!(
                 f,
@@ -594,7 +594,7 @@ mod tests {
         snapshot!(text);
     }
 
-    fn told(millis: i64) -> WentOn {
+    fn reported(millis: i64) -> WentOn {
         let went_on = WentOn::deaf();
         went_on.at.store(at(millis).as_nanos(), Ordering::Release);
         went_on
@@ -603,14 +603,14 @@ mod tests {
     #[test]
     fn a_stall_that_ends_with_going_on_is_the_programs_own() {
         let stall = Stall { from: at(1000), to: at(6000) };
-        assert!(told(5990).ended(&stall) && told(6990).ended(&stall));
-        assert!(!told(999).ended(&stall), "the host stood still after it");
-        assert!(!told(7001).ended(&stall), "the host stood still before it");
+        assert!(reported(5990).ended(&stall) && reported(6990).ended(&stall));
+        assert!(!reported(999).ended(&stall), "the host stood still after it");
+        assert!(!reported(7001).ended(&stall), "the host stood still before it");
         assert!(!WentOn::deaf().ended(&stall));
     }
 
     #[test]
-    fn going_on_is_heard() {
+    fn going_on_is_received() {
         let went_on = WentOn::listen();
         let before = now();
         low_level::raise(SIGCONT).unwrap();

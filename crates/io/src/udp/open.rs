@@ -10,7 +10,7 @@ use crate::link::OpenError;
 use crate::link::destinations::Outbound;
 use crate::link::threaded::Spacing;
 use crate::network::route;
-use crate::socket::address::{RawAddress, any, unbound_mend};
+use crate::socket::address::{RawAddress, any, unbound_hint};
 use crate::socket::descriptor::{Socket, buffer_bytes, buffered_packets, set_buffers, set_option};
 use crate::socket::interface::{interface_index, interface_name};
 use crate::socket::launch::LaunchOptions;
@@ -59,7 +59,7 @@ pub struct UdpOptions {
     pub interface: Option<String>,
     /// Further interfaces for joining a group and sending its reports. A unicast socket with any of
     /// these receives on all interfaces.
-    pub also_heard_at: Vec<String>,
+    pub also_received_at: Vec<String>,
     /// Options of a second network, to which every packet is sent too.
     pub also: Option<Box<UdpOptions>>,
     /// Multicast TTL: the number of routers that a datagram may pass, plus one. With 1 it stays on
@@ -127,7 +127,7 @@ impl UdpOptions {
         // With class A priority, an ETF drops packets without a launch time.
         (options.launch, options.priority) = (None, Self::default().priority);
         match options.also.take().and_then(|also| also.interface) {
-            Some(other) if self.sends_to_groups() => options.also_heard_at.push(other),
+            Some(other) if self.sends_to_groups() => options.also_received_at.push(other),
             // Each network has its own route.
             Some(_) => options.interface = None,
             None => {}
@@ -156,10 +156,10 @@ impl UdpOptions {
     }
 
     pub(crate) fn group_interfaces(&self) -> Result<Vec<u32>, OpenError> {
-        if !self.sends_to_groups() || self.also_heard_at.is_empty() {
+        if !self.sends_to_groups() || self.also_received_at.is_empty() {
             return Ok(Vec::new());
         }
-        let names = self.interface.iter().chain(&self.also_heard_at);
+        let names = self.interface.iter().chain(&self.also_received_at);
         names.map(|name| find_interface(name)).collect()
     }
 
@@ -195,7 +195,7 @@ impl Default for UdpOptions {
             destinations: Vec::new(),
             max_destinations: 0,
             interface: None,
-            also_heard_at: Vec::new(),
+            also_received_at: Vec::new(),
             also: None,
             ttl: 1,
             loopback: true,
@@ -241,7 +241,7 @@ pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
     if let Some(group) = options.join {
         join(&socket, group, &options.sources, index)
             .map_err(|error| join_error(group, options.interface.as_ref(), &error))?;
-        for name in &options.also_heard_at {
+        for name in &options.also_received_at {
             let index = Some(find_interface(name)?);
             join(&socket, group, &options.sources, index)
                 .map_err(|error| join_error(group, Some(name), &error))?;
@@ -295,7 +295,7 @@ fn check_families(options: &UdpOptions) -> Result<(), OpenError> {
         Some(other) => Err(OpenError {
             tried: format!("using {other} with the local address {}", options.bind),
             answer: "one is IPv4 and the other IPv6".into(),
-            mend: "open one link for each family".into(),
+            hint: "open one link for each family".into(),
             errno: 0,
         }),
     }
@@ -303,8 +303,8 @@ fn check_families(options: &UdpOptions) -> Result<(), OpenError> {
 
 fn find_interface(name: &str) -> Result<u32, OpenError> {
     interface_index(name).map_err(|error| {
-        let mend = "`ip -brief address` lists the interfaces and their addresses";
-        OpenError::new(format!("using the interface {name}"), &error, mend)
+        let hint = "`ip -brief address` lists the interfaces and their addresses";
+        OpenError::new(format!("using the interface {name}"), &error, hint)
     })
 }
 
@@ -319,9 +319,9 @@ fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::R
         (i32::from(options.dscp) << 2, i32::from(options.loopback), i32::from(options.ttl));
     let never = options.fragment == FragmentPolicy::Never;
     // A receiver counts packets per network, so it needs their interface.
-    let told = i32::from(options.destinations.is_empty());
+    let reported = i32::from(options.destinations.is_empty());
     if options.bind.is_ipv4() {
-        socket.set(libc::IPPROTO_IP, libc::IP_PKTINFO, told)?;
+        socket.set(libc::IPPROTO_IP, libc::IP_PKTINFO, reported)?;
         socket.set(libc::IPPROTO_IP, libc::IP_TOS, class)?;
         socket.set(libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, hops)?;
         socket.set(libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, loopback)?;
@@ -330,7 +330,7 @@ fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::R
             socket.set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
         }
     } else {
-        socket.set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, told)?;
+        socket.set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, reported)?;
         socket.set(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, class)?;
         socket.set(libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, hops)?;
         socket.set(libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP, loopback)?;
@@ -349,7 +349,7 @@ fn direct(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::Resu
     let Some(index) = index else { return Ok(()) };
     send_groups_by(socket, options.bind.is_ipv4(), index)?;
     let groups = options.join.into_iter().chain(options.destinations.iter().map(SocketAddr::ip));
-    if groups.into_iter().any(|ip| ip.is_multicast()) || !options.also_heard_at.is_empty() {
+    if groups.into_iter().any(|ip| ip.is_multicast()) || !options.also_received_at.is_empty() {
         return Ok(());
     }
     let name = interface_name(index)?;
@@ -387,8 +387,8 @@ fn bind(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> Result<(),
                 local.port()
             )
         };
-        let mend = unbound_mend(&error, "UDP port", held);
-        OpenError::new(format!("binding UDP {local}"), &error, mend)
+        let hint = unbound_hint(&error, "UDP port", held);
+        OpenError::new(format!("binding UDP {local}"), &error, hint)
     })
 }
 
@@ -412,14 +412,14 @@ fn join_error(group: IpAddr, interface: Option<&String>, error: &io::Error) -> O
         Some(interface) => format!("joining the group {group} on {interface}"),
         None => format!("joining the group {group}"),
     };
-    let mend = match error.raw_os_error() {
+    let hint = match error.raw_os_error() {
         Some(libc::ENODEV) => "name the interface to join on (`?iface=eth0`)",
         Some(libc::ENOBUFS) => {
             "raise net.ipv4.igmp_max_memberships, or igmp_max_msf for more than 10 sources"
         }
         _ => "use a multicast group: 224.0.0.0/4 or ff00::/8",
     };
-    OpenError::new(tried, error, mend)
+    OpenError::new(tried, error, hint)
 }
 
 /// Checks that every destination is reachable with these options; sends nothing.
@@ -438,13 +438,13 @@ fn check_route(
     index: Option<u32>,
 ) -> Result<(), OpenError> {
     connected(destination, options, index).map(drop).map_err(|error| {
-        let mend = if destination.ip().is_multicast() {
+        let hint = if destination.ip().is_multicast() {
             "name the interface to send on (`?iface=eth0`) or add a route for multicast"
         } else {
             "`ip route get` shows how this host would reach it: connect the network or use another \
              address"
         };
-        OpenError::new(format!("sending to {destination}"), &error, mend)
+        OpenError::new(format!("sending to {destination}"), &error, hint)
     })
 }
 
@@ -550,9 +550,9 @@ mod tests {
 
     #[test]
     fn where_no_more_sockets_may_be_opened_the_command_that_allows_more_is_named() {
-        let mend = |now, most| more_files(Limit { now: Some(now), most });
-        assert!(mend(1024, None).contains("`ulimit -n 4096`"));
-        assert!(mend(1024, Some(2048)).contains("`ulimit -n 2048`"));
-        assert!(mend(1024, Some(1024)).contains("`* - nofile 4096`"));
+        let hint = |now, most| more_files(Limit { now: Some(now), most });
+        assert!(hint(1024, None).contains("`ulimit -n 4096`"));
+        assert!(hint(1024, Some(2048)).contains("`ulimit -n 2048`"));
+        assert!(hint(1024, Some(1024)).contains("`* - nofile 4096`"));
     }
 }

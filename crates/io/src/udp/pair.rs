@@ -108,7 +108,7 @@ fn open_pair_at<T>(
         return Err(OpenError {
             tried: format!("binding UDP port {port} and the one above for RTCP"),
             answer: "there is no port above".into(),
-            mend: "use an even UDP port below 65535".into(),
+            hint: "use an even UDP port below 65535".into(),
             errno: 0,
         });
     };

@@ -91,7 +91,7 @@ pub(crate) fn in_a_network_of_its_own() -> bool {
             Ok(done) => String::from_utf8_lossy(&done.stderr).into_owned(),
             Err(why) => why.to_string(),
         };
-        skipped(Lack::told_by(&why), &format!("`ip {step}` of iproute2: {why}"));
+        skipped(Lack::reported_by(&why), &format!("`ip {step}` of iproute2: {why}"));
         false
     });
     laid && ["veth0", "veth1"].into_iter().all(carries)
@@ -103,7 +103,7 @@ fn carries(interface: &str) -> bool {
     let until = now() + Span::from_secs(10);
     while now() < until {
         let state = Command::new("ip").args(["-brief", "link", "show", interface]).output();
-        if state.is_ok_and(|told| String::from_utf8_lossy(&told.stdout).contains(" UP ")) {
+        if state.is_ok_and(|reported| String::from_utf8_lossy(&reported.stdout).contains(" UP ")) {
             return true;
         }
         std::thread::yield_now();

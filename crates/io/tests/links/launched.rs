@@ -42,10 +42,10 @@ fn packets_leave_with_launch_times_to_all_destinations_and_tell_what_they_were()
         }
     }
     sender.flush();
-    let told: Vec<_> = std::iter::from_fn(|| departures.pop().ok()).collect();
-    assert_eq!(told.len(), 7);
+    let reported: Vec<_> = std::iter::from_fn(|| departures.pop().ok()).collect();
+    assert_eq!(reported.len(), 7);
     for receiver in &mut receivers {
-        for (number, (got, left)) in collect(receiver, 7).iter().zip(&told).enumerate() {
+        for (number, (got, left)) in collect(receiver, 7).iter().zip(&reported).enumerate() {
             assert_eq!(left.launched, (left.due + lead).max(left.handed), "{number}");
             let field = handed_bytes(left.handed - capture, left.launched - left.handed);
             assert_eq!(got.bytes[..4], [number as u8; 4]);

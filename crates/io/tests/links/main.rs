@@ -6,12 +6,12 @@ mod common;
 mod ethernet;
 mod launched;
 mod muxed;
+mod reports;
 #[cfg(tautline_rtsan)]
 mod sanitizer;
 mod seal;
 mod sources;
 mod tcp;
 mod threaded;
-mod told;
 mod udp;
 mod unix;

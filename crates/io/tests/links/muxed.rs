@@ -89,7 +89,7 @@ pub(crate) fn heard(link: &mut (impl Link + ?Sized)) -> Vec<u16> {
 }
 
 /// Returns the reports that `control` delivers. Counts those with a kernel timestamp.
-fn told(control: &mut MuxedControl, stamped: &mut usize) -> Vec<u8> {
+fn reported(control: &mut MuxedControl, stamped: &mut usize) -> Vec<u8> {
     let mut all = Vec::new();
     control.receive(&mut |datagram| {
         assert!(is_report(datagram.bytes));
@@ -203,7 +203,7 @@ fn packets_and_reports_go_both_ways_by_one_socket_and_follow_a_nat_but_no_forger
             let controls = client.controls.iter_mut().chain(&mut server.controls);
             controls
                 .zip(&mut reports)
-                .for_each(|(control, all)| all.extend(told(control, &mut stamped)));
+                .for_each(|(control, all)| all.extend(reported(control, &mut stamped)));
             back.len() == 1 && reports.iter().map(Vec::len).sum::<usize>() == 6
         });
         assert_eq!(back, [100 + round]);
@@ -332,7 +332,7 @@ fn a_wait_for_reports_ends_when_one_came_by_a_wire_thread() {
     left.controls[0].send(&report(3), Endpoint::UNKNOWN).unwrap();
     for control in [&mut one, &mut other] {
         assert!(wait(&[&*control], now() + Span::from_secs(10)));
-        assert_eq!(told(control, &mut 0), [3]);
+        assert_eq!(reported(control, &mut 0), [3]);
         assert!(!wait(&[&*control], LocalTime::ZERO));
     }
 }

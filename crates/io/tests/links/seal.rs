@@ -137,9 +137,9 @@ fn what_leaves_again_was_finished_and_sealed_once_and_is_the_same_bytes() {
         }
         drop(link);
         // Each retransmission has its own departure.
-        let told: Vec<_> = std::iter::from_fn(|| departures.pop().ok()).collect();
-        assert_eq!(told.len(), 38);
-        assert!(told.windows(2).all(|two| two[0].handed <= two[1].handed));
+        let reported: Vec<_> = std::iter::from_fn(|| departures.pop().ok()).collect();
+        assert_eq!(reported.len(), 38);
+        assert!(reported.windows(2).all(|two| two[0].handed <= two[1].handed));
     }
 }
 

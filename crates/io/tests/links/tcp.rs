@@ -135,7 +135,7 @@ fn reports_go_by_the_connection_whether_or_not_packets_do_and_also_as_the_link_e
     let [ours, theirs] = connected().map(|stream| line(stream, &TcpOptions::default()).0);
     let (ours, mut theirs) = (end_with(ours), end_with(theirs));
     let (mut sending, [mut one, mut other]) = (ours.sending, ours.controls);
-    let told = |theirs: &mut tautline_io::link::muxed::Muxed, wanted: &[u8]| {
+    let reported = |theirs: &mut tautline_io::link::muxed::Muxed, wanted: &[u8]| {
         let mut all = Vec::new();
         until("the reports came", || {
             heard(&mut theirs.receiving);
@@ -146,17 +146,17 @@ fn reports_go_by_the_connection_whether_or_not_packets_do_and_also_as_the_link_e
     };
     one.send(&report(1), Endpoint::UNKNOWN).unwrap();
     other.send(&report(2), Endpoint::UNKNOWN).unwrap();
-    told(&mut theirs, &[1, 2]);
+    reported(&mut theirs, &[1, 2]);
     // The link has just flushed, so it sends them with the next packet.
     assert!(send(&mut sending, 1));
     one.send(&report(3), Endpoint::UNKNOWN).unwrap();
     assert!(send(&mut sending, 2));
-    told(&mut theirs, &[3]);
+    reported(&mut theirs, &[3]);
     assert!(send(&mut sending, 3));
     one.send(&report(4), Endpoint::UNKNOWN).unwrap();
     drop(sending);
     other.send(&report(5), Endpoint::UNKNOWN).unwrap();
-    told(&mut theirs, &[4, 5]);
+    reported(&mut theirs, &[4, 5]);
 }
 
 #[test]

@@ -186,7 +186,7 @@ fn a_hand_over_longer_than_the_field_saturates() {
 #[test]
 fn departures_beyond_the_ring_are_counted() {
     let mut sender = sender_to(receiver().local());
-    let (teller, _told) = telling(1);
+    let (teller, _reported) = telling(1);
     sender.tell(teller);
     sender.queue(&outgoing(&mut [0]));
     sender.queue(&outgoing(&mut [0]));

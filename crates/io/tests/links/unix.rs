@@ -156,9 +156,10 @@ fn a_wire_thread_runs_a_link_that_is_no_udp() {
 fn what_happens_to_a_link_on_a_wire_thread_is_told_past_the_devices_thread() {
     let [sender, receiver] = pair();
     let mut sender = ringed(sender);
-    let (teller, mut told) = telling(4);
+    let (teller, mut reported) = telling(4);
     sender.tell(teller);
-    let mut next = || std::iter::repeat_with(|| told.events.pop().ok()).flatten().next().unwrap();
+    let mut next =
+        || std::iter::repeat_with(|| reported.events.pop().ok()).flatten().next().unwrap();
     assert_eq!(next(), LinkEvent::Connected(FAR));
     // Not by dropping: a child of this process, forked by another test, could hold a copy of the
     // socket open for a while.

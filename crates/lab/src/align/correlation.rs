@@ -40,7 +40,7 @@ pub(super) struct Lag {
 }
 
 pub(super) struct Correlator {
-    most: usize,
+    max_delay: usize,
     transform: Transform,
     window: Vec<f64>,
     ramps: Vec<f64>,
@@ -51,24 +51,24 @@ pub(super) struct Correlator {
 }
 
 impl Correlator {
-    /// For runs of `frames` frames and lags of up to `most` in either direction.
-    pub(super) fn new(frames: usize, most: usize) -> Self {
-        let transform = Transform::new(frames + 2 * most);
+    /// For runs of `frames` frames and lags of up to `max_delay` in either direction.
+    pub(super) fn new(frames: usize, max_delay: usize) -> Self {
+        let transform = Transform::new(frames + 2 * max_delay);
         let soft = |part: f64| (core::f64::consts::FRAC_PI_2 * part).sin().powi(2);
         let half = frames as f64 / 2.0;
         let inside = |at: usize, frames: usize| at.min(frames - 1 - at) as f64 + 0.5;
         let window = (0..frames).map(|at| soft(inside(at, frames) / half)).collect();
-        let longer = frames + 2 * most;
-        let ramp = most.max(RAMP).min(longer / 2) as f64;
+        let longer = frames + 2 * max_delay;
+        let ramp = max_delay.max(RAMP).min(longer / 2) as f64;
         let ramps = (0..longer).map(|at| soft((inside(at, longer) / ramp).min(1.0))).collect();
         let products = Vec::with_capacity(transform.length() / 2 + 1);
-        let lags = Vec::with_capacity(2 * most + 1);
-        Self { most, transform, window, ramps, products, raw: Vec::new(), lags }
+        let lags = Vec::with_capacity(2 * max_delay + 1);
+        Self { max_delay, transform, window, ramps, products, raw: Vec::new(), lags }
     }
 
-    /// Finds `first` in `second`, which begins `most` frames earlier and ends as many later.
+    /// Finds `first` in `second`, which begins `max_delay` frames earlier and ends as many later.
     pub(super) fn find(&mut self, first: &[f32], second: &[f32]) -> Found {
-        let Self { most, transform, window, ramps, products, raw, lags } = self;
+        let Self { max_delay, transform, window, ramps, products, raw, lags } = self;
         products.clear();
         let one =
             first.iter().zip(window.iter()).map(|(sample, window)| f64::from(*sample) * window);
@@ -89,23 +89,23 @@ impl Correlator {
             squares += 2.0 * product.norm_sqr();
         }
         lags.clear();
-        lags.extend(transform.samples(products).take(2 * *most + 1));
+        lags.extend(transform.samples(products).take(2 * *max_delay + 1));
         let (top, height) = largest(lags.iter().copied());
-        if top == 0 || top == 2 * *most {
+        if top == 0 || top == 2 * *max_delay {
             return Found::AtTheEnd;
         }
         let is_alike = alike(first, second, top) >= ALIKE;
         let (rival, second_height) = second_top(lags, top);
         let is_clear = second_height <= SECOND * height;
-        let middle = *most as f64;
+        let middle = *max_delay as f64;
         if is_alike && is_clear {
             return Found::Lag(lag(lags, top, middle));
         }
         // Between the lines of tones, whitening amplifies window leakage: the unwhitened sound may
         // be clear.
-        let plain: Vec<_> = transform.samples(raw).take(2 * *most + 1).collect();
+        let plain: Vec<_> = transform.samples(raw).take(2 * *max_delay + 1).collect();
         let (plain_top, plain_height) = largest(plain.iter().copied());
-        let is_inside = plain_top > 0 && plain_top < 2 * *most;
+        let is_inside = plain_top > 0 && plain_top < 2 * *max_delay;
         if is_inside
             && alike(first, second, plain_top) >= MUCH_ALIKE
             && second_top(&plain, plain_top).1 <= SECOND * plain_height

@@ -30,7 +30,7 @@ impl InvalidWindow {
             Self::Silent(Tap::First) => "the first tap is silent",
             Self::Silent(Tap::Second) => "the second tap is silent",
             Self::Unlike => {
-                "the taps have nothing in common within the range that was searched; try a greater --most"
+                "the taps have nothing in common within the range that was searched; try a greater --max-delay"
             }
             Self::Ambiguous { delays, period: Some(period) } => {
                 let millis = |frames: FineFrames| frames.as_f64() * 1e3 / f64::from(rate.hertz());
@@ -42,12 +42,14 @@ impl InvalidWindow {
                 .into();
             }
             Self::Ambiguous { period: None, .. } => {
-                "several delays are as good; use a sound without echoes, or a smaller --most"
+                "several delays are as good; use a sound without echoes, or a smaller --max-delay"
             }
-            Self::EndOfRange => "the best delay is at the end of the range; try a greater --most",
-            Self::PastEnd => "what belongs to it lies beyond the recording",
+            Self::EndOfRange => {
+                "the best delay is at the end of the range; try a greater --max-delay"
+            }
+            Self::PastEnd => "the matching sound lies beyond the recording",
             Self::Stepped => "the delay changes within it",
-            Self::Unsettled => "no delay and drift explains it",
+            Self::Unsettled => "no delay and drift fits",
         };
         says.into()
     }
@@ -120,9 +122,7 @@ impl TapDelays {
 
     fn nothing(&self) -> String {
         match self.cause() {
-            None => {
-                "no delay was found: the recording is too short; 64 frames are the least".into()
-            }
+            None => "no delay was found: the recording is shorter than 64 frames".into(),
             Some(why @ InvalidWindow::Ambiguous { period: Some(_), .. }) => {
                 format!("no delay was found: {}", why.says(self.rate))
             }
@@ -142,8 +142,8 @@ impl TapDelays {
         let inverted = self.found().filter(|(_, delay)| delay.gain < 0.0).count();
         let polarity = match inverted {
             0 => "as the first".to_owned(),
-            all if all == delays.len() => "turned over".to_owned(),
-            some => format!("turned over in {some} windows"),
+            all if all == delays.len() => "inverted".to_owned(),
+            some => format!("inverted in {some} windows"),
         };
         let confidence = rank(&self.sorted(|delay| delay.confidence_db), 0.0);
         let unsure_ns = row.uncertainty.map_or(0.0, |unsure| unsure.as_nanos() as f64);
@@ -161,7 +161,7 @@ impl TapDelays {
         row.add("confidence_db", "next best, dB below", confidence);
         row.add("gain_db", "second, dB", 20.0 * rank(&gains, 0.5).log10());
         row.add("polarity", "second, polarity", polarity);
-        row.add("inverted_windows", "windows turned over", inverted);
+        row.add("inverted_windows", "inverted windows", inverted);
         if let Some(drift) = self.drift {
             let error = drift.uncertainty.as_f64();
             row.add_within("drift_ppm", "drift, ppm", drift.ppm.as_f64(), error);
@@ -170,7 +170,7 @@ impl TapDelays {
         row.add("steps", "steps", self.steps.len());
         let carried = self.found().filter(|(_, delay)| delay.modulo.is_some()).count();
         if carried > 0 {
-            row.add("carried_windows", "windows carried on", carried);
+            row.add("carried_windows", "windows with a carried delay", carried);
         }
         row.meanwhile = self.meanwhile();
         row.points = vec![Points::of("delay", &series)];
@@ -208,7 +208,7 @@ impl TapDelays {
                 "periodic sound"
             }
             None if by < 0.0 => "frames dropped",
-            None => "frames put in",
+            None => "frames inserted",
         };
         row.add("because", "", because);
         row
@@ -232,7 +232,7 @@ impl TapDelays {
             row.add("invalid_windows", "invalid windows", count);
             row.add("first_void_ns", "the first at", self.at(at).as_nanos());
             if let InvalidWindow::Ambiguous { delays, .. } = invalid {
-                row.add("candidates_frames", "as good there, frames", listed(delays));
+                row.add("candidates_frames", "equally good there, frames", listed(delays));
             }
             row
         };

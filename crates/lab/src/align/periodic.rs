@@ -43,18 +43,19 @@ pub(super) struct PeriodicWindow<'a> {
     pub(super) window: Range<usize>,
     pub(super) region: &'a [f32],
     pub(super) recorded: Range<usize>,
-    pub(super) most: usize,
+    pub(super) max_delay: usize,
 }
 
 impl PeriodicWindow<'_> {
     /// Returns `None` if the autocorrelation of the sound stays below `alike` at other lags, or if
     /// the second tap does not have the sound.
     pub(super) fn settle(&self, fitter: &mut DelayFitter, alike: f64) -> Option<Periodic> {
-        let Self { first, window, most, .. } = self;
-        let around = window.start.saturating_sub(2 * most)..first.len().min(window.end + 2 * most);
+        let Self { first, window, max_delay, .. } = self;
+        let around =
+            window.start.saturating_sub(2 * max_delay)..first.len().min(window.end + 2 * max_delay);
         let sent = &first[around.clone()];
         let part = window.start - around.start..window.end - around.start;
-        let own = repeats(sent, &part, 2 * most, alike);
+        let own = repeats(sent, &part, 2 * max_delay, alike);
         let later = own.iter().filter(|one| one.likeness > 0.0 && one.lag > 0.5);
         let own_period = later.map(|one| one.lag).min_by(f64::total_cmp);
         if own.len() < 2 {
@@ -62,9 +63,9 @@ impl PeriodicWindow<'_> {
         }
         let heard = self.region.get(self.recorded.clone())?;
         // With a delay of 0, heard frame 0 and sent frame `lag` are at the same time.
-        let lag = (window.start + self.recorded.start) as i64 - (*most + around.start) as i64;
+        let lag = (window.start + self.recorded.start) as i64 - (*max_delay + around.start) as i64;
         let pair = Pair { heard, sent, gain: 1.0 };
-        let reach = *most as i64;
+        let reach = *max_delay as i64;
         let lags = lag - reach..lag + reach + 1;
         let found = Correlation::of(&[pair], lags, Beyond::Unknown).candidates();
         let all: Vec<_> = found.into_iter().filter(|one| one.likeness.abs() >= REPEATS).collect();
@@ -102,9 +103,10 @@ impl PeriodicWindow<'_> {
 /// Energy of the softest part of a run divided by that of the loudest.
 pub(super) fn evenness(samples: &[f32]) -> f64 {
     let energies = samples.chunks_exact((samples.len() / PARTS).max(1)).map(energy);
-    let (least, most) = energies
-        .fold((f64::INFINITY, 0.0_f64), |(least, most), one| (least.min(one), most.max(one)));
-    least / most
+    let (least, max_delay) = energies.fold((f64::INFINITY, 0.0_f64), |(least, max_delay), one| {
+        (least.min(one), max_delay.max(one))
+    });
+    least / max_delay
 }
 
 struct Explained<'a> {

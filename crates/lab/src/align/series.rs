@@ -10,8 +10,8 @@ use super::correlation::{Correlator, Found, Lag};
 use super::fitting::{DelayFitter, Fit, PhaseLine};
 use super::periodic::{PERIODIC, Periodic, PeriodicWindow, REPEATS, evenness};
 use super::{
-    BetweenOptions, DelayDrift, DelayStep, InvalidWindow, Tap, TapDelay, TapDelays, TapWindow,
-    fine, ppm,
+    AlignOptions, DelayDrift, DelayStep, InvalidWindow, Tap, TapDelay, TapDelays, TapWindow, fine,
+    ppm,
 };
 
 /// Mean square below which a tap is silent, −100 dBFS.
@@ -39,7 +39,7 @@ struct FitWindow {
 pub(super) struct TapSeries<'a> {
     first: &'a [f32],
     second: &'a [f32],
-    options: &'a BetweenOptions,
+    options: &'a AlignOptions,
     frames: usize,
     fitter: DelayFitter,
     windows: Vec<FitWindow>,
@@ -48,10 +48,10 @@ pub(super) struct TapSeries<'a> {
 }
 
 impl<'a> TapSeries<'a> {
-    pub(super) fn of(first: &'a [f32], second: &'a [f32], options: &'a BetweenOptions) -> Self {
+    pub(super) fn of(first: &'a [f32], second: &'a [f32], options: &'a AlignOptions) -> Self {
         let shorter = first.len().min(second.len());
         let frames = options.window.as_len().clamp(64, shorter.max(64));
-        let most = options.most.as_len().clamp(1, shorter.max(1));
+        let max_delay = options.max_delay.as_len().clamp(1, shorter.max(1));
         let mut series = Self {
             first,
             second,
@@ -62,13 +62,15 @@ impl<'a> TapSeries<'a> {
             inverted: Vec::new(),
         };
         let begins: Vec<_> = (0..(first.len() / frames)).map(|index| index * frames).collect();
-        let mut correlator = Correlator::new(frames, most);
+        let mut correlator = Correlator::new(frames, max_delay);
         let mut coarse: Vec<_> =
-            begins.iter().map(|at| series.coarse(&mut correlator, *at, most, 0.0)).collect();
+            begins.iter().map(|at| series.coarse(&mut correlator, *at, max_delay, 0.0)).collect();
         let drift = coarse_drift(&coarse, frames);
         if (drift * frames as f64).abs() > SMEARED {
-            coarse =
-                begins.iter().map(|at| series.coarse(&mut correlator, *at, most, drift)).collect();
+            coarse = begins
+                .iter()
+                .map(|at| series.coarse(&mut correlator, *at, max_delay, drift))
+                .collect();
         }
         let windows = begins.into_iter().zip(coarse);
         series.windows = windows.map(|(at, coarse)| series.fine(at, coarse, drift)).collect();
@@ -81,19 +83,19 @@ impl<'a> TapSeries<'a> {
         &mut self,
         correlator: &mut Correlator,
         at: usize,
-        most: usize,
+        max_delay: usize,
         drift: f64,
     ) -> Result<Lag, InvalidWindow> {
         let window = &self.first[at..at + self.frames];
         if self.second.len() < at + self.frames / 2 {
             return Err(InvalidWindow::PastEnd);
         }
-        let mut region = vec![0.0; self.frames + 2 * most];
+        let mut region = vec![0.0; self.frames + 2 * max_delay];
         if drift == 0.0 {
-            padded(self.second)(at as i64 - most as i64, &mut region);
+            padded(self.second)(at as i64 - max_delay as i64, &mut region);
         } else {
             let middle = (region.len() as f64) / 2.0;
-            let begins = at as f64 - most as f64 + middle - middle * (1.0 + drift);
+            let begins = at as f64 - max_delay as f64 + middle - middle * (1.0 + drift);
             self.fitter.take(self.second, begins, drift, &mut region);
         }
         for (tap, samples) in [(Tap::First, window), (Tap::Second, &region[..])] {
@@ -103,9 +105,9 @@ impl<'a> TapSeries<'a> {
         }
         let found = correlator.find(window, &region);
         let periodic = match found {
-            Found::AtTheEnd | Found::Ambiguous(_) => self.periodic(at, most, &region, REPEATS),
+            Found::AtTheEnd | Found::Ambiguous(_) => self.periodic(at, max_delay, &region, REPEATS),
             // Whitening amplifies the noise between the lines of a tone.
-            Found::Lag(_) => self.periodic(at, most, &region, PERIODIC),
+            Found::Lag(_) => self.periodic(at, max_delay, &region, PERIODIC),
             Found::Unlike => None,
         };
         let all = |delays: Vec<f64>| delays.into_iter().map(fine).collect();
@@ -123,12 +125,19 @@ impl<'a> TapSeries<'a> {
         }
     }
 
-    fn periodic(&mut self, at: usize, most: usize, region: &[f32], alike: f64) -> Option<Periodic> {
-        let recorded = most.saturating_sub(at).min(region.len())
-            ..region.len().min((self.second.len() + most).saturating_sub(at));
+    fn periodic(
+        &mut self,
+        at: usize,
+        max_delay: usize,
+        region: &[f32],
+        alike: f64,
+    ) -> Option<Periodic> {
+        let recorded = max_delay.saturating_sub(at).min(region.len())
+            ..region.len().min((self.second.len() + max_delay).saturating_sub(at));
         let window = at..at + self.frames;
         let first = self.first;
-        PeriodicWindow { first, window, region, recorded, most }.settle(&mut self.fitter, alike)
+        PeriodicWindow { first, window, region, recorded, max_delay }
+            .settle(&mut self.fitter, alike)
     }
 
     /// Carries delays over to periodic windows without one, from the nearest window that has one.
@@ -194,7 +203,7 @@ impl<'a> TapSeries<'a> {
         window.begins as f64 + self.frames as f64 / 2.0
     }
 
-    pub(super) fn told(mut self) -> TapDelays {
+    pub(super) fn reported(mut self) -> TapDelays {
         // A window with a small step converges between both delays, and would share the step with
         // its neighbours.
         let found = self.windows.clone();
@@ -204,7 +213,7 @@ impl<'a> TapSeries<'a> {
         self.windows = found;
         self.leave_out(&steps);
         let drift = self.drift(&steps);
-        let told = self.windows.iter().map(|window| TapWindow {
+        let reported = self.windows.iter().map(|window| TapWindow {
             at: Frames::from_len(window.begins + self.frames / 2),
             delay: window
                 .found
@@ -215,7 +224,7 @@ impl<'a> TapSeries<'a> {
         TapDelays {
             rate: self.options.rate,
             window: Frames::from_len(self.frames),
-            windows: told.collect(),
+            windows: reported.collect(),
             steps,
             drift,
         }

@@ -8,8 +8,8 @@ use fastrand::Rng;
 use super::*;
 use sounds::{Kind, Way, low_passed, with_noise};
 
-fn options() -> BetweenOptions {
-    BetweenOptions::new(Rate::HZ_48000)
+fn options() -> AlignOptions {
+    AlignOptions::new(Rate::HZ_48000)
 }
 
 fn rng(seed: u64) -> Rng {
@@ -29,13 +29,13 @@ fn still(delay: f64) -> Way {
     Way { delay, drift: 0.0, gain: 1.0 }
 }
 
-fn voids(told: &TapDelays) -> Vec<&InvalidWindow> {
-    told.windows.iter().filter_map(|window| window.delay.as_ref().err()).collect()
+fn voids(reported: &TapDelays) -> Vec<&InvalidWindow> {
+    reported.windows.iter().filter_map(|window| window.delay.as_ref().err()).collect()
 }
 
-fn errors(told: &TapDelays, truth: impl Fn(f64) -> f64) -> Vec<f64> {
+fn errors(reported: &TapDelays, truth: impl Fn(f64) -> f64) -> Vec<f64> {
     let error = |(at, delay): (Frames, &TapDelay)| delay.delay.as_f64() - truth(at.count() as f64);
-    told.found().map(error).collect()
+    reported.found().map(error).collect()
 }
 
 fn within(ratios: &[f64]) -> (usize, f64) {
@@ -58,20 +58,23 @@ fn the_stated_bound_holds_in_95_of_100_random_cases_and_twice_it_in_all() {
         let sound = kind.sound(54_000, &mut rng);
         let first = with_noise(&sound, below, &mut rng);
         let second = with_noise(&way.second(&sound), below, &mut rng);
-        let told = between(&first, &second, &options());
-        assert!(told.windows.len() == 2 && told.steps.is_empty(), "{seed} {kind:?}: {told:?}");
+        let reported = between(&first, &second, &options());
+        assert!(
+            reported.windows.len() == 2 && reported.steps.is_empty(),
+            "{seed} {kind:?}: {reported:?}"
+        );
         let (at, found) =
-            told.found().next().unwrap_or_else(|| panic!("{seed} {kind:?}: {told:?}"));
+            reported.found().next().unwrap_or_else(|| panic!("{seed} {kind:?}: {reported:?}"));
         let off = (found.delay.as_f64() - way.delay_at(at.count() as f64)).abs();
-        assert!((found.gain / way.gain - 1.0).abs() < 0.02, "{seed} {kind:?}: {told:?}");
+        assert!((found.gain / way.gain - 1.0).abs() < 0.02, "{seed} {kind:?}: {reported:?}");
         delays.push(off / found.uncertainty.as_f64());
-        let drift = told.drift.unwrap();
+        let drift = reported.drift.unwrap();
         let off = (drift.ppm.as_f64() - 1e6 * way.drift).abs();
         drifts.push(off / drift.uncertainty.as_f64());
     }
     for (of, ratios) in [("delay", delays), ("drift", drifts)] {
-        let (inside, most) = within(&ratios);
-        assert!((181..=198).contains(&inside) && most <= 2.0, "{of}: {inside}, {most}");
+        let (inside, max_delay) = within(&ratios);
+        assert!((181..=198).contains(&inside) && max_delay <= 2.0, "{of}: {inside}, {max_delay}");
     }
 }
 
@@ -83,9 +86,9 @@ fn the_bound_is_a_thousandth_of_a_frame_for_noise_and_a_tenth_for_little_of_it()
         let way = still(1234.567);
         let first = with_noise(&sound, below, &mut rng);
         let second = with_noise(&way.second(&sound), below, &mut rng);
-        let told = between(&first, &second, &options());
-        assert_eq!(told.found().count(), 2, "{told:?}");
-        for (_, found) in told.found() {
+        let reported = between(&first, &second, &options());
+        assert_eq!(reported.found().count(), 2, "{reported:?}");
+        for (_, found) in reported.found() {
             assert!(found.uncertainty.as_f64() < bound, "{kind:?}: {found:?}");
             assert!((found.delay.as_f64() - 1234.567).abs() < 2.0 * bound, "{kind:?}: {found:?}");
         }
@@ -98,14 +101,14 @@ fn a_digital_copy_is_as_late_as_it_is_either_way() {
     for late in [0_usize, 1, 480, 4799] {
         let second: Vec<_> =
             core::iter::repeat_n(0.0, late).chain(first.iter().copied()).take(96_000).collect();
-        for (sign, told) in [
+        for (sign, reported) in [
             (1.0, between(&first, &second, &options())),
             (-1.0, between(&second, &first, &options())),
         ] {
-            let errors = errors(&told, |_| sign * late as f64);
-            assert!(errors.len() >= 3, "{late}: {told:?}");
+            let errors = errors(&reported, |_| sign * late as f64);
+            assert!(errors.len() >= 3, "{late}: {reported:?}");
             assert!(errors.iter().all(|off| off.abs() < 1e-4), "{late}: {errors:?}");
-            assert!(told.drift.unwrap().ppm.as_f64().abs() < 0.01, "{late}: {told:?}");
+            assert!(reported.drift.unwrap().ppm.as_f64().abs() < 0.01, "{late}: {reported:?}");
         }
     }
 }
@@ -115,11 +118,16 @@ fn a_drift_of_500_ppm_is_followed() {
     for drift in [5e-4, -5e-4] {
         let way = Way { delay: 1000.25, drift, gain: 1.0 };
         let [first, second] = taps(&way, 480_000, 9);
-        let told = between(&first, &second, &options());
-        assert_eq!((told.found().count(), told.steps.len()), (19, 0), "{:?}", voids(&told));
-        let errors = errors(&told, |at| way.delay_at(at));
+        let reported = between(&first, &second, &options());
+        assert_eq!(
+            (reported.found().count(), reported.steps.len()),
+            (19, 0),
+            "{:?}",
+            voids(&reported)
+        );
+        let errors = errors(&reported, |at| way.delay_at(at));
         assert!(errors.iter().all(|off| off.abs() < 1e-3), "{errors:?}");
-        let ppm = told.drift.unwrap().ppm.as_f64();
+        let ppm = reported.drift.unwrap().ppm.as_f64();
         assert!((ppm - 1e6 * drift).abs() < 0.01, "{ppm}");
     }
 }
@@ -130,12 +138,12 @@ fn a_sine_is_ambiguous_and_its_candidates_hold_the_truth() {
         let turn = core::f64::consts::TAU * hertz / 48_000.0;
         let sound: Vec<_> = (0..72_000).map(|at| (turn * at as f64).sin()).collect();
         let way = still(100.0);
-        let told = between(
+        let reported = between(
             &with_noise(&sound, 40.0, &mut rng(1)),
             &with_noise(&way.second(&sound), 40.0, &mut rng(2)),
-            &BetweenOptions { most: Frames::new(150), ..options() },
+            &AlignOptions { max_delay: Frames::new(150), ..options() },
         );
-        for invalid in voids(&told) {
+        for invalid in voids(&reported) {
             let InvalidWindow::Ambiguous { delays: candidates, period: Some(_) } = invalid else {
                 panic!("{hertz}: {invalid:?}")
             };
@@ -151,7 +159,7 @@ fn a_sine_is_ambiguous_and_its_candidates_hold_the_truth() {
                 "{hertz}: {candidates:?}"
             );
         }
-        assert_eq!(told.found().count(), 0, "{hertz}: {told:?}");
+        assert_eq!(reported.found().count(), 0, "{hertz}: {reported:?}");
     }
 }
 
@@ -161,38 +169,38 @@ fn what_has_no_delay_says_why() {
     let [other, _] = taps(&still(0.0), 144_000, 5);
     let silent = vec![0.0; 144_000];
     let why = |first: &[f32], second: &[f32]| {
-        let told = between(first, second, &options());
-        assert_eq!((told.found().count(), told.drift), (0, None), "{told:?}");
-        voids(&told)[0].clone()
+        let reported = between(first, second, &options());
+        assert_eq!((reported.found().count(), reported.drift), (0, None), "{reported:?}");
+        voids(&reported)[0].clone()
     };
     assert_eq!(why(&silent, &second), InvalidWindow::Silent(Tap::First));
     assert_eq!(why(&first, &silent), InvalidWindow::Silent(Tap::Second));
     assert_eq!(why(&first, &other), InvalidWindow::Unlike);
-    let near = BetweenOptions { most: Frames::new(200), ..options() };
-    let told = between(&first, &second, &near);
-    assert_eq!(told.found().count(), 0, "it lies beyond the range: {told:?}");
+    let near = AlignOptions { max_delay: Frames::new(200), ..options() };
+    let reported = between(&first, &second, &near);
+    assert_eq!(reported.found().count(), 0, "it lies beyond the range: {reported:?}");
     // For the last window, the second recording holds only little.
-    let told = between(&first, &second[..120_000 + 100], &options());
-    assert!(told.found().count() >= 4, "{told:?}");
-    let last = told.windows.last().unwrap();
-    assert_eq!(last.delay, Err(InvalidWindow::PastEnd), "{told:?}");
+    let reported = between(&first, &second[..120_000 + 100], &options());
+    assert!(reported.found().count() >= 4, "{reported:?}");
+    let last = reported.windows.last().unwrap();
+    assert_eq!(last.delay, Err(InvalidWindow::PastEnd), "{reported:?}");
 }
 
 #[test]
 fn a_window_whose_sound_is_not_all_recorded_is_void() {
     let [first, second] = taps(&still(2400.0), 48_000, 6);
-    let told = between(&first, &second, &options());
-    assert!(told.windows[0].delay.is_ok(), "{told:?}");
-    assert_eq!(told.windows[1].delay, Err(InvalidWindow::PastEnd), "{told:?}");
+    let reported = between(&first, &second, &options());
+    assert!(reported.windows[0].delay.is_ok(), "{reported:?}");
+    assert_eq!(reported.windows[1].delay, Err(InvalidWindow::PastEnd), "{reported:?}");
 }
 
 #[test]
 fn polarity_and_gain_are_told() {
     for gain in [-2.0, 0.1, -0.1] {
         let [first, second] = taps(&Way { delay: 20.5, drift: 0.0, gain }, 72_000, 8);
-        let told = between(&first, &second, &options());
-        assert!(told.found().count() >= 2, "{told:?}");
-        for (_, found) in told.found() {
+        let reported = between(&first, &second, &options());
+        assert!(reported.found().count() >= 2, "{reported:?}");
+        for (_, found) in reported.found() {
             assert!((found.gain / gain - 1.0).abs() < 0.01, "{gain}: {found:?}");
         }
     }
@@ -214,17 +222,17 @@ fn dropped_and_inserted_frames_are_steps_with_their_place() {
                 }
                 _ => second.extend(&whole[cut + by.unsigned_abs() as usize..]),
             }
-            let told = between(&first, &second, &options());
-            let [step] = told.steps[..] else { panic!("{at} {by}: {told:?}") };
+            let reported = between(&first, &second, &options());
+            let [step] = reported.steps[..] else { panic!("{at} {by}: {reported:?}") };
             assert!((step.by.as_f64() - by as f64).abs() < 0.01, "{at} {by}: {step:?}");
             let off = step.at.count() - at as i64;
             assert!((-8..=8).contains(&off), "{at} {by}: {step:?}");
-            let ppm = told.drift.unwrap().ppm.as_f64();
+            let ppm = reported.drift.unwrap().ppm.as_f64();
             assert!((ppm - 20.0).abs() < 0.2, "{at} {by}: {ppm}");
             let truth =
                 |frame: f64| way.delay_at(frame) + if frame > at as f64 { by as f64 } else { 0.0 };
-            let errors = errors(&told, truth);
-            assert!(errors.len() >= 9, "{at} {by}: {:?}", voids(&told));
+            let errors = errors(&reported, truth);
+            assert!(errors.len() >= 9, "{at} {by}: {:?}", voids(&reported));
             assert!(errors.iter().all(|off| off.abs() < 0.01), "{at} {by}: {errors:?}");
         }
     }
@@ -237,9 +245,9 @@ fn what_the_taps_hear_through_different_filters_is_still_found() {
     let mut rng = self::rng(22);
     let first = with_noise(&sound, 40.0, &mut rng);
     let second = with_noise(&low_passed(&way.second(&sound), 3000.0), 40.0, &mut rng);
-    let told = between(&first, &second, &options());
-    assert!(told.found().count() >= 2, "{told:?}");
-    for (_, found) in told.found() {
+    let reported = between(&first, &second, &options());
+    assert!(reported.found().count() >= 2, "{reported:?}");
+    for (_, found) in reported.found() {
         let off = (found.delay.as_f64() - 731.3).abs();
         assert!(off <= 2.0 * found.uncertainty.as_f64(), "{found:?}");
     }
@@ -248,14 +256,17 @@ fn what_the_taps_hear_through_different_filters_is_still_found() {
 #[test]
 fn a_recording_shorter_than_a_window_is_one() {
     let [first, second] = taps(&still(10.5), 6000, 13);
-    let options = BetweenOptions { most: Frames::new(100), ..options() };
-    let told = between(&first, &second, &options);
-    assert_eq!((told.windows.len(), told.window), (1, Frames::new(6000)), "{told:?}");
-    let errors = errors(&told, |_| 10.5);
-    assert!(errors.len() == 1 && errors[0].abs() < 1e-3, "{told:?}");
+    let options = AlignOptions { max_delay: Frames::new(100), ..options() };
+    let reported = between(&first, &second, &options);
+    assert_eq!((reported.windows.len(), reported.window), (1, Frames::new(6000)), "{reported:?}");
+    let errors = errors(&reported, |_| 10.5);
+    assert!(errors.len() == 1 && errors[0].abs() < 1e-3, "{reported:?}");
     for frames in [0, 1, 63, 64, 200] {
-        let told = between(&first[..frames], &second[..frames], &options);
-        assert!(told.windows.len() <= 1 && told.found().count() == 0, "{frames}: {told:?}");
+        let reported = between(&first[..frames], &second[..frames], &options);
+        assert!(
+            reported.windows.len() <= 1 && reported.found().count() == 0,
+            "{frames}: {reported:?}"
+        );
     }
 }
 
@@ -284,16 +295,20 @@ fn a_sound_of_lines_is_found_the_right_way_up_whatever_the_window() {
             {
                 let second: Vec<f32> = whole.iter().map(|sample| gain * sample).collect();
                 let window = Rate::HZ_48000.frames_within(Span::from_millis(millis));
-                let told = between(&first, &second, &BetweenOptions { window, ..options() });
-                let told_in = format!("{seed}, {later}, {millis}, {gain}: {:?}", voids(&told));
+                let reported = between(&first, &second, &AlignOptions { window, ..options() });
+                let reported_in =
+                    format!("{seed}, {later}, {millis}, {gain}: {:?}", voids(&reported));
                 // The last window extends beyond the recording.
-                assert!(told.found().count() + 1 >= told.windows.len().max(2), "{told_in}");
-                for (_, found) in told.found() {
+                assert!(
+                    reported.found().count() + 1 >= reported.windows.len().max(2),
+                    "{reported_in}"
+                );
+                for (_, found) in reported.found() {
                     let off = (found.delay.as_f64() - later).abs();
-                    assert!(off < 0.01, "{told_in}: {found:?}");
+                    assert!(off < 0.01, "{reported_in}: {found:?}");
                     assert!(
                         (found.gain / f64::from(gain) - 1.0).abs() < 0.01,
-                        "{told_in}: {found:?}"
+                        "{reported_in}: {found:?}"
                     );
                 }
             }

@@ -11,11 +11,11 @@ pub(super) fn index(report: &AllReport) -> String {
     let mut out = String::from("<header><h1>All experiments</h1>") + &command(&report.command);
     let seconds = report.duration_ns as f64 / 1e9;
     out += &aside(&format!(
-        "{seconds:.0} s in all, each as shortly as it says anything: for figures to stand by, run its command \
-         without --duration."
+        "{seconds:.0} s in total, each as short as possible; for reliable figures, run its \
+         command without --duration."
     ));
     if report.ended_early {
-        out += &invalid("It was ended before all of them had run.");
+        out += &invalid("Stopped before all of them had run.");
     }
     out += "</header>";
     report.experiments.iter().for_each(|outcome| experiment(&mut out, outcome));
@@ -39,14 +39,14 @@ fn experiment(out: &mut String, outcome: &AllOutcome) {
 
 fn rows(out: &mut String, rows: &[AllRow]) {
     let timed: Vec<_> = rows.iter().filter(|row| row.invalid.is_none()).filter_map(line).collect();
-    let told = timed.len().min(FEW);
-    if told > 0 {
+    let reported = timed.len().min(FEW);
+    if reported > 0 {
         let heads = cells("th", ["", "configured", "median", "p99", "max", "count"]);
         *out += &table(&heads, timed.into_iter().take(FEW));
     }
     let refused: Vec<_> =
         rows.iter().filter_map(|row| Some((&row.name, row.invalid.as_ref()?))).collect();
-    let others = rows.len() - told - refused.len();
+    let others = rows.len() - reported - refused.len();
     if others > 0 {
         let rows = if others == 1 { "row" } else { "rows" };
         *out += &aside(&format!("{others} {rows} more on its own page"));
@@ -105,7 +105,7 @@ mod tests {
         }
     }
 
-    fn told(outcome: AllOutcome) -> String {
+    fn reported(outcome: AllOutcome) -> String {
         index(&AllReport {
             schema: 2,
             command: String::new(),
@@ -120,7 +120,7 @@ mod tests {
         let mut rows: Vec<AllRow> =
             (0..8).map(|number| row(&format!("row {number}"), None)).collect();
         rows.push(row("last", Some("the kernel <refused>")));
-        let page = told(AllOutcome { rows, ..outcome() });
+        let page = reported(AllOutcome { rows, ..outcome() });
         assert!(page.contains("<a href=\"latency-sweep.html\">latency-sweep</a>"), "{page}");
         assert!(page.contains("hold &lt;measured&gt;"), "{page}");
         let cells = "<td>row 5</td><td>5ms</td><td>5ms ± 21us</td><td></td>";
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn one_that_failed_says_why_and_leads_nowhere() {
         let page =
-            told(AllOutcome { page: None, failed: Some("no room & none".into()), ..outcome() });
+            reported(AllOutcome { page: None, failed: Some("no room & none".into()), ..outcome() });
         assert!(page.contains("failed: no room &amp; none"), "{page}");
         assert!(!page.contains("href"), "{page}");
     }

@@ -100,7 +100,7 @@ impl Device for Goes {
         let error = DeviceError {
             tried: "card".into(),
             answer: "it went".into(),
-            mend: "put it back".into(),
+            hint: "put it back".into(),
         };
         (process, if self.0 == 7 { Ended::Gone(error) } else { Ended::Finished })
     }

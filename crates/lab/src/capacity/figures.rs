@@ -33,7 +33,7 @@ pub(super) fn row(
     row.add("too_much_ns", "too much", search.bad().map(Span::as_nanos));
     row.add("missed_in_freeze", "missed in stalls", misses.in_freeze);
     row.add("missed_after_freeze", "missed after stalls", misses.after_freeze);
-    row.add("missed_of_a_core", "missed as a core stood still", misses.of_a_core);
+    row.add("missed_of_a_core", "missed in a stall of one core", misses.of_a_core);
     row.add("overrun", "calls past their period", held.log.overrun);
     tell_detectors(&mut row, BothDetectors::of(held), found.beyond);
     if let Some(bare) = bare {
@@ -51,8 +51,8 @@ fn tell_detectors(row: &mut ReportRow, held: BothDetectors, beyond: Option<BothD
     if let Some(xruns) = held.jack_xruns {
         row.add("jack_xruns", "xruns by JACK", xruns);
         row.add("too_much_missed", "missed at too much", beyond.map(|beyond| beyond.missed));
-        let told = beyond.and_then(|beyond| beyond.jack_xruns);
-        row.add("too_much_jack_xruns", "xruns by JACK there", told);
+        let reported = beyond.and_then(|beyond| beyond.jack_xruns);
+        row.add("too_much_jack_xruns", "xruns by JACK there", reported);
     }
 }
 
@@ -104,7 +104,7 @@ fn tell_cost(
     row.add("cpu_ratio", "its ratio", cpu);
     let lost = bare.due.saturating_sub(*answered);
     if lost > workers as u64 {
-        row.add("bare_unanswered", "bare ones not back in a period", lost);
+        row.add("bare_unanswered", "bare datagrams not back in a period", lost);
     }
 }
 
@@ -182,8 +182,8 @@ pub(super) fn notes(
         false => "anything".to_owned(),
     };
     let mut notes = vec![format!(
-        "a cost was too much where {} tries of {} each missed more than {}; what went was held for {}, and less where \
-         that missed {anything}: a miss more seldom than that is not seen",
+        "a run time is too much if {} tries of {} each missed more than {}; the rest was held for \
+         {}, and lowered if that missed {anything}: rarer misses are not seen",
         options.tries,
         options.attempt,
         share_of(options.allow.0.max(TOO_MUCH)),
@@ -191,8 +191,8 @@ pub(super) fn notes(
     )];
     if points.iter().any(|point| !point.real) {
         notes.push(
-            "virtual work: a plugin's time passes by a timer, so that a few cores stand for many machines, and \
-             neither its caches nor its processor's heat are in it"
+            "virtual work: a timer simulates the plugin's run time, so a few cores replace many \
+             machines; effects of caches and CPU temperature are excluded"
                 .to_owned(),
         );
     }
@@ -231,18 +231,18 @@ mod tests {
 
     #[test]
     fn what_both_detectors_saw_stands_in_the_row_where_jack_was_asked_and_nothing_elsewhere() {
-        let told = |row: &ReportRow| {
+        let reported = |row: &ReportRow| {
             let row = serde_json::to_value(row).unwrap();
             ["jack_xruns", "too_much_missed", "too_much_jack_xruns"]
                 .map(|key| row.get(key).cloned())
         };
         let beyond = BothDetectors { missed: 20, jack_xruns: Some(19) };
         let both = row_of(UNDER_JACK, Some(beyond));
-        assert_eq!(told(&both), [3, 20, 19].map(|count| Some(json!(count))));
+        assert_eq!(reported(&both), [3, 20, 19].map(|count| Some(json!(count))));
         let whole = row_of(UNDER_JACK, None);
-        assert_eq!(told(&whole), [Some(json!(3)), Some(Value::Null), Some(Value::Null)]);
+        assert_eq!(reported(&whole), [Some(json!(3)), Some(Value::Null), Some(Value::Null)]);
         let by_a_timer = BothDetectors { jack_xruns: None, ..UNDER_JACK };
-        assert_eq!(told(&row_of(by_a_timer, Some(by_a_timer))), [None, None, None]);
+        assert_eq!(reported(&row_of(by_a_timer, Some(by_a_timer))), [None, None, None]);
         let mut report = LabReport::asking("capacity");
         report.rows.push(both);
         for shown in [report.to_string(), page(&report)] {

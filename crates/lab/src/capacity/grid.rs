@@ -53,7 +53,7 @@ impl fmt::Display for CapacityPoint {
 pub enum CapacityGrid {
     /// Figures 5 to 8 of Lago and Kon 2003
     Paper,
-    /// What tautline holds itself to
+    /// The project's own goals
     Goals,
 }
 

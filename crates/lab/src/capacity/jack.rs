@@ -71,7 +71,7 @@ impl JackMaster {
             self.running = None;
             return Err(error.to_string());
         }
-        let job = given.recv().map_err(|_| "a client of JACK gave nothing back".to_owned())?;
+        let job = given.recv().map_err(|_| "a JACK client did not return its state".to_owned())?;
         match job.runs_as {
             Some(runs_as) if runs_as != pace.scheduler => Err(format!(
                 "JACK's thread runs as {runs_as} and not as {}; give the user an rtprio limit \
@@ -102,9 +102,9 @@ impl JackMaster {
 
     pub(super) fn note(&self) -> String {
         format!(
-            "the master is a client of {} without a card (-d dummy), which calls it once a cycle and waits until it \
-             returns; xruns are what that server told of, a return or a wake-up of its own that came too late: an \
-             answer that is missed is none to it, and nothing is taken off for stalls",
+            "the master is a client of {} without a card (-d dummy), which calls it once a cycle \
+             and waits for it; xruns are those that this server reported: a late return, or a \
+             late wake-up of its own. A missed answer is no xrun, and stalls are not deducted",
             self.version
         )
     }

@@ -92,7 +92,8 @@ impl MachinesOptions {
             let folders: Vec<_> =
                 self.plugins.iter().map(|folder| folder.display().to_string()).collect();
             format!(
-                "there is no {LIBRARY} in {}; build it with `make plugins`, or say where it is with --plugins",
+                "no {LIBRARY} in {}; build it with `make plugins`, or set its folder with \
+                 --plugins",
                 folders.join(", ")
             )
         })
@@ -115,7 +116,7 @@ impl Machines {
             _ => None,
         };
         let home = TempDir::with_prefix("taut-capacity-")
-            .map_err(|error| format!("making a folder for keys: {error}; set TMPDIR"))?;
+            .map_err(|error| format!("cannot create a folder for keys: {error}; set TMPDIR"))?;
         let trust = match options.place {
             MachinesPlace::Namespaces => Some(trusting_itself(&home)?),
             _ => None,
@@ -184,7 +185,7 @@ impl Machines {
             true => Ok(()),
             false => symlink(&library, folder.join(LIBRARY)),
         });
-        made.map_err(|error| format!("making {}: {error}; set TMPDIR", folder.display()))?;
+        made.map_err(|error| format!("cannot create {}: {error}; set TMPDIR", folder.display()))?;
         Ok(folder)
     }
 
@@ -236,7 +237,12 @@ impl Machines {
             command.args(words);
             let mut program = WorkerProgram::start(command)?;
             let said = program.says("where it listens")?;
-            let at = said.trim().parse().map_err(|_| format!("an echo listens at `{said}`"))?;
+            let at = said.trim().parse().map_err(|_| {
+                format!(
+                    "unexpected address of an echo \
+                                                              '{said}'"
+                )
+            })?;
             self.echoes.push((program, at));
         }
         Ok(self.echoes[..count].iter().map(|(_, at)| *at).collect())
@@ -252,24 +258,24 @@ impl Machines {
     pub(super) fn notes(&self) -> Vec<String> {
         let note = match self.options.place {
             MachinesPlace::Namespaces => {
-                "workers are network namespaces of this machine, joined by veth: they share its cores, and no \
-                 card, cable or switch is in it"
+                "workers are network namespaces of this machine, connected by veth: they share \
+                 its cores; cards, cables and switches are excluded"
             }
             MachinesPlace::Loopback => {
-                "workers are programs on this machine's loopback: they share its cores, and no card, cable or \
-                 switch is in it"
+                "workers are programs on this machine's loopback: they share its cores; cards, \
+                 cables and switches are excluded"
             }
             MachinesPlace::Here => {
-                "workers are threads of this program, over the loopback: no program, card, cable or switch is \
-                 in it"
+                "workers are threads of this program, over loopback: programs, cards, cables and \
+                 switches are excluded"
             }
         };
         let rate = self.options.link_rate.map(|rate| {
             format!("master and workers have links of {} Mbit/s to a switch", rate as f64 / 1e6)
         });
         let work = (self.options.work != CapacityWork::Fixed).then(|| {
-            "the plugin here takes the whole cost in every block, and no memory: what work it is, is of the workers \
-             alone"
+            "the local plugin takes the full run time in every block, and no memory: --work \
+             applies only to the workers"
                 .to_owned()
         });
         core::iter::once(note.to_owned()).chain(rate).chain(work).collect()

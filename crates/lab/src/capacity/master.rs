@@ -118,7 +118,7 @@ impl MasterPace {
             (cycle, log)
         };
         let (thread, granted) = spawn("taut-master", self.scheduler, STACK, run)
-            .map_err(|error| format!("the master's thread could not be started: {error}"))?;
+            .map_err(|error| format!("cannot start the master's thread: {error}"))?;
         let (cycle, log) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         match granted.is_granted() {
             true => Ok((cycle, log)),
@@ -217,7 +217,7 @@ impl Passing {
     pub(super) fn pass(self) {
         let until = now() + self.cost;
         if !self.real {
-            let _permit = realtime::permit("a plugin's own time, which passes by a timer here");
+            let _permit = realtime::permit("a plugin's run time, simulated by a timer");
             return sleep_until(until);
         }
         while now() < until {

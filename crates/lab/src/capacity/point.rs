@@ -93,7 +93,7 @@ impl CapacityMeasuring<'_> {
             let (back, seen) = self.attempt(point, (cycle, attempt.cost), duration, pids)?;
             cycle = back;
             if self.stop.is_requested() {
-                return Err("it was ended before anything was held".to_owned());
+                return Err("stopped before any hold".to_owned());
             }
             search.tried(self.finding(attempt, seen.misses));
             if search.bad() == Some(attempt.cost) {
@@ -111,12 +111,12 @@ impl CapacityMeasuring<'_> {
         match (idle, held) {
             (Some(idle), Some(held)) => Ok(PointFound { idle, held, beyond, search }),
             (Some(TrySeen { misses, .. }), None) => Err(format!(
-                "of blocks that cost nothing {} of {} were missed; use a longer --period, a greater \
-                 --window or a longer --wait",
+                "{} of {} idle blocks were missed; use a longer --period, a greater --window or a \
+                 longer --wait",
                 misses.otherwise(),
                 misses.due
             )),
-            _ => Err("nothing was due in the time that was measured; use longer times".to_owned()),
+            _ => Err("no block was due in the measured time; use longer times".to_owned()),
         }
     }
 

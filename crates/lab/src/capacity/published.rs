@@ -25,9 +25,10 @@ const fn paper(
 }
 
 const FIGURE_5: &str = "Lago and Kon 2003, section 5.3 and figure 5: one machine, Athlon 1.4 GHz";
-const FIGURE_6: &str = "Lago and Kon 2003, section 5.3 and figure 6: the most at any period, the master waiting busily";
-const FIGURE_8: &str = "Lago and Kon 2003, section 5.3 and figure 8: 7 machines on Fast Ethernet, the master \
-                        waiting busily";
+const FIGURE_6: &str = "Lago and Kon 2003, section 5.3 and figure 6: the maximum at any period, \
+                        the master busy-waiting";
+const FIGURE_8: &str = "Lago and Kon 2003, section 5.3 and figure 8: 7 machines on Fast Ethernet, \
+                        the master busy-waiting";
 
 const POINTS: [PaperPoint; 6] = [
     paper((44_100, 64), (0, 0), FIGURE_5, 89),
@@ -43,18 +44,18 @@ pub(super) fn of(point: &CapacityPoint) -> Vec<Published> {
         (there.hertz, there.period) == (point.rate.hertz(), point.period)
             && (there.window, there.workers) == (point.window, point.workers)
     };
-    let told = |there: &PaperPoint| Published {
+    let reported = |there: &PaperPoint| Published {
         source: there.source,
         name: "usable, Lago and Kon",
         statistic: Statistic::Single,
         value_ns: point.period_span().as_nanos() * there.usable / 100,
     };
-    POINTS.iter().filter(same).map(told).collect()
+    POINTS.iter().filter(same).map(reported).collect()
 }
 
 /// Usage of the master's processor, with 7 workers at 96 kHz and 2.19 ms: figure 7 and section 5.3.
-pub(super) const MASTER: &str = "the paper's master took 45 % user and 20 % system of an Athlon 1.4 GHz with 7 workers \
-                                 at 96 kHz and 2.19 ms, waiting busily";
+pub(super) const MASTER: &str = "the paper's master took 45 % user and 20 % system of an Athlon \
+                                 1.4 GHz with 7 workers at 96 kHz and 2.19 ms, busy-waiting";
 
 #[cfg(test)]
 mod tests {
@@ -65,7 +66,7 @@ mod tests {
     fn each_of_the_papers_points_is_measured_by_its_grid_and_stands_beside_one_row() {
         let points = CapacityGrid::Paper.points(2);
         for there in &POINTS {
-            let told = |point: &CapacityPoint| {
+            let reported = |point: &CapacityPoint| {
                 let found = of(point);
                 let share = |found: &Published| {
                     found.value_ns as f64 * 100.0 / point.period_span().as_nanos() as f64
@@ -75,7 +76,7 @@ mod tests {
                 })
             };
             let at = |point: &&CapacityPoint| {
-                (point.rate.hertz(), point.period) == (there.hertz, there.period) && told(point)
+                (point.rate.hertz(), point.period) == (there.hertz, there.period) && reported(point)
             };
             assert_eq!(points.iter().filter(at).count(), 1, "{} %", there.usable);
         }

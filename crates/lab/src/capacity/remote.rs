@@ -81,7 +81,7 @@ impl RemotePlugin {
         self.runs += 1;
         let outcome = self.offloaded.run(block, began);
         let period = point.period_span();
-        if outcome.stood_in > 0 {
+        if outcome.concealed > 0 {
             log.miss(due - period.times(i64::from(point.window)), now());
         }
         let needed = began + point.wait_at_max();

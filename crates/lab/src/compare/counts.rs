@@ -83,7 +83,7 @@ pub(super) fn compare(
     };
     let why = short.then(|| {
         let [a, b] = counted.map(|of| of.seconds);
-        format!("too short: {a} and {b} seconds, and {MIN} are the least")
+        format!("too short: {a} and {b} seconds, but at least {MIN} are needed")
     });
     let a12 = f64::midpoint(by_seconds(first, second), 1.0);
     ComparedFigure {

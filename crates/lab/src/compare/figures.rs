@@ -41,9 +41,9 @@ pub(super) fn add(
         false => Judged::Follows("configured otherwise"),
     };
     if let Judged::Follows(_) = latency {
-        let told = [first, second]
+        let reported = [first, second]
             .map(|row| row.row.configured.map_or("nothing".to_owned(), |span| span.to_string()));
-        let [first, second] = told;
+        let [first, second] = reported;
         row.lacks.push(format!("the latency, configured as {first} and {second}"));
     }
     stages::add(row, first, second, limit(frame));
@@ -61,7 +61,7 @@ pub(super) fn add(
             if first.is_stream() && second.is_stream() && !first.whole_run && !second.whole_run {
                 let which = if first.row.stream.is_none() { "first" } else { "second" };
                 row.lacks.push(format!(
-                    "the stages, of which the {which} report has no seconds: it is of an older taut"
+                    "the stages: the {which} report has no seconds, as it is of an older taut"
                 ));
             }
             row.figures.extend(missed(first, second));
@@ -134,7 +134,7 @@ fn judged(name: &str, one: &StreamBySecond, other: &StreamBySecond) -> Judged {
     // Packets are whole frames.
     let in_step = (period - one.ptime_ns as f64).abs() * f64::from(one.rate) < 1e9;
     match name {
-        "buffer" => Judged::Follows("what the others leave"),
+        "buffer" => Judged::Follows("follows from the others"),
         "capture" | "send" | "wakeup" | "device" if !same_blocks || !same_packets => OTHERWISE,
         "wire" if !same_packets || one.rate != other.rate => OTHERWISE,
         "wakeup" | "device" => Judged::Beyond(period),
@@ -211,7 +211,7 @@ fn time(
         Judged::Beyond(_) => {
             let [a, b] = [a.len(), b.len()];
             let why = format!(
-                "too short: {a} and {b} seconds in which it is known, and {MIN} are the least"
+                "too short: {a} and {b} seconds with a value, but at least {MIN} are needed"
             );
             (ComparedVerdict::Unknown, Some(why))
         }

@@ -92,8 +92,8 @@ fn pair_rest<'a>(
 fn found(first: &ReadReport, second: &ReadReport) -> Option<ComparedRow> {
     let [a, b] = [first, second].map(|report| held(report).unwrap_or_else(|| "nothing".to_owned()));
     let lacks = vec![format!(
-        "what was held, {a} in the first and {b} in the second: one search each does not say whether that is \
-         chance, so run either again"
+        "result of the search: {a} in the first and {b} in the second; one search each cannot \
+         rule out chance, so repeat either"
     )];
     (a != b).then(|| ComparedRow { name: "the search".to_owned(), lacks, ..ComparedRow::default() })
 }
@@ -149,7 +149,7 @@ fn of(first: &ReadRow, second: &ReadRow, options: CompareOptions, in_sound: bool
     figures::add(&mut row, first, second, (options, in_sound));
     row.gone = !one.intervals.is_empty() && other.intervals.is_empty() && !second.whole_run;
     if row.figures.is_empty() && row.lacks.is_empty() {
-        row.unknown = Some("there is nothing in it that can be compared".to_owned());
+        row.unknown = Some("nothing in it can be compared".to_owned());
     }
     row
 }

@@ -25,7 +25,7 @@ pub(super) fn is_worse(figure: &ComparedFigure) -> bool {
     figure.verdict == ComparedVerdict::More
 }
 
-pub(super) fn is_told(figure: &ComparedFigure) -> bool {
+pub(super) fn is_reported(figure: &ComparedFigure) -> bool {
     matches!(figure.verdict, ComparedVerdict::Less | ComparedVerdict::More)
 }
 
@@ -65,7 +65,7 @@ pub(super) fn judge(compared: &mut Compared) {
 
 pub(super) fn differs_in(row: &ComparedRow) -> Option<String> {
     let differ = row.stages.iter().filter(|stage| stage.differs);
-    let differ: Vec<String> = differ.filter_map(ComparedStage::told).collect();
+    let differ: Vec<String> = differ.filter_map(ComparedStage::reported).collect();
     (!differ.is_empty()).then(|| format!("{}: {}", row.title(), differ.join(", ")))
 }
 
@@ -82,7 +82,7 @@ fn left_open(row: &ComparedRow) -> Option<String> {
     // All parts share the reason.
     if let Some(first) = figures.first() {
         let named: Vec<String> = figures.iter().map(|figure| row.words(figure)).collect();
-        let because = first.why.as_deref().unwrap_or("too little to tell");
+        let because = first.why.as_deref().unwrap_or("too little data");
         why.push(format!("{}: {because}", some(&named)));
     }
     (!why.is_empty()).then(|| format!("{}: {}", row.title(), why.join("; ")))
@@ -98,19 +98,19 @@ pub(super) fn some(figures: &[String]) -> String {
 }
 
 pub(super) fn notes(rows: &[ComparedRow]) -> Vec<String> {
-    let figures = || rows.iter().flat_map(|row| &row.figures).filter(|figure| is_told(figure));
+    let figures = || rows.iter().flat_map(|row| &row.figures).filter(|figure| is_reported(figure));
     let mut notes = Vec::new();
     if figures().any(|figure| figure.key == counts::MISSED && figure.counted.is_none()) {
         notes.push(
-            "of rows that are no streams what was missed is taken as independent; misses come in bursts, so \
-             look at when"
+            "misses of rows without a stream are treated as independent; they come in bursts, so \
+             check their times"
                 .to_owned(),
         );
     }
     if figures().any(|figure| figure.counted.is_none()) {
         notes.push(
-            "two reports cannot say whether the program changed or the machine: measure the first again, \
-             and compare it with itself"
+            "two reports do not show whether the program or the machine changed: repeat the first \
+             measurement, and compare both"
                 .to_owned(),
         );
     }

@@ -20,10 +20,10 @@ use crate::statistics::median;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    #[error("reading {}: {error}; check the path", path.display())]
+    #[error("cannot read {}: {error}; check the path", path.display())]
     System { path: PathBuf, error: std::io::Error },
-    #[error("{} {what}; {mend}", path.display())]
-    Other { path: PathBuf, what: String, mend: &'static str },
+    #[error("{} {what}; {hint}", path.display())]
+    Other { path: PathBuf, what: String, hint: &'static str },
 }
 
 /// Maximum size of a report: an hour of every experiment is less.
@@ -146,10 +146,10 @@ impl ReadRow {
         let missed = self.row.missed?;
         let seconds =
             u32::try_from(self.row.intervals.len()).ok().filter(|seconds| *seconds > 0)?;
-        let told = self.row.meanwhile.iter().find(|read| read.key == "missed");
-        let told = told.map(|read| by_second(&read.values)).unwrap_or_default();
-        let sum = told.iter().map(|(_, count)| u64::from(*count)).sum::<u64>();
-        (sum == missed.missed).then(|| ReadCounts::of(&told, seconds))
+        let reported = self.row.meanwhile.iter().find(|read| read.key == "missed");
+        let reported = reported.map(|read| by_second(&read.values)).unwrap_or_default();
+        let sum = reported.iter().map(|(_, count)| u64::from(*count)).sum::<u64>();
+        (sum == missed.missed).then(|| ReadCounts::of(&reported, seconds))
     }
 
     pub(super) fn frozen(&self, seconds: u32) -> Option<ReadCounts> {
@@ -168,13 +168,15 @@ impl ReadRow {
             return ReadCounts::of(&[], seconds);
         };
         let second = |at: i64| u32::try_from(at.div_euclid(1_000_000_000)).ok();
-        let told = events.values.iter().filter_map(|(at, count)| Some((second(*at)?, *count)));
-        let told: Vec<(u32, u32)> = told.collect();
+        let reported = events.values.iter().filter_map(|(at, count)| Some((second(*at)?, *count)));
+        let reported: Vec<(u32, u32)> = reported.collect();
         let known = match events.without_time {
             0 => seconds,
-            _ => told.iter().map(|(at, _)| at.saturating_add(1)).max().unwrap_or(0).min(seconds),
+            _ => {
+                reported.iter().map(|(at, _)| at.saturating_add(1)).max().unwrap_or(0).min(seconds)
+            }
         };
-        ReadCounts::of(&told, known)
+        ReadCounts::of(&reported, known)
     }
 }
 
@@ -185,8 +187,8 @@ impl ReadRow {
         let parts = stream.iter().flat_map(|stream| &stream.parts);
         let lists =
             parts.flat_map(|part| [part.p50_ns.len(), part.p99_ns.len(), part.max_ns.len()]);
-        let told = stream.map_or(0, |stream| stream.seconds as usize);
-        let seconds = lists.chain([self.row.intervals.len(), told]).max().unwrap_or(0);
+        let reported = stream.map_or(0, |stream| stream.seconds as usize);
+        let seconds = lists.chain([self.row.intervals.len(), reported]).max().unwrap_or(0);
         let parts = stream.map_or(0, |stream| stream.parts.len());
         let figures = self.row.words.len().max(self.counters.len());
         let due = self.due();
@@ -233,7 +235,7 @@ const BUSIER: f64 = 10.0;
 
 impl ReadRow {
     pub(super) fn busier(&self, other: &Self) -> Option<String> {
-        let told = BUSY.iter().find_map(|(key, whose)| {
+        let reported = BUSY.iter().find_map(|(key, whose)| {
             let [a, b] = [self, other].map(|row| {
                 let read = row.row.meanwhile.iter().find(|read| read.key == *key)?;
                 let values: Vec<f64> = read.values.iter().map(|(_, value)| *value).collect();
@@ -245,8 +247,8 @@ impl ReadRow {
                 format!("{whose} was {a:.0} % busy in the first and {b:.0} % in the second")
             })
         });
-        told.map(|told| {
-            format!("{}: {told}: threads and stages wait for what else runs", self.row.name)
+        reported.map(|reported| {
+            format!("{}: {reported}: other programs delay threads and stages", self.row.name)
         })
     }
 }
@@ -254,10 +256,10 @@ impl ReadRow {
 impl ReadReport {
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         let system = |error| ReadError::System { path: path.to_owned(), error };
-        let other = |(what, mend): (String, &'static str)| ReadError::Other {
+        let other = |(what, hint): (String, &'static str)| ReadError::Other {
             path: path.to_owned(),
             what,
-            mend,
+            hint,
         };
         if path.is_dir() {
             return Err(other(("is a folder".to_owned(), "name a report in it")));
@@ -289,7 +291,7 @@ impl ReadReport {
         let head: ReadHead<'_> = match serde_json::from_slice(begin) {
             Ok(head) => head,
             Err(error) if error.is_eof() => {
-                return Err(("is a report that breaks off".to_owned(), AGAIN));
+                return Err(("is an incomplete report".to_owned(), AGAIN));
             }
             Err(error) => return none(&format!("JSON with an error: {error}")),
         };
@@ -341,7 +343,7 @@ impl ReadReport {
         let mut notes = Vec::new();
         if self.experiment != other.experiment {
             notes.push(format!(
-                "the first is a report of {}, the second of {}: what both have is compared",
+                "the first is a report of {}, the second of {}: only shared items are compared",
                 self.experiment, other.experiment
             ));
         }
@@ -353,8 +355,8 @@ impl ReadReport {
         }
         if self.rows.iter().chain(&other.rows).any(|row| row.whole_run) {
             notes.push(
-                "a report of one run has no seconds: its latency is compared by its median, of which chance is not \
-                 excluded, and its stages are listed and not judged"
+                "a report of one run has no seconds: its median latency is compared without \
+                 ruling out chance, and its stages are listed but not judged"
                     .to_owned(),
             );
         }
@@ -364,27 +366,26 @@ impl ReadReport {
         let machines = |report: &Self| report.hosts.iter().map(machine).collect::<Vec<_>>();
         let known = !self.hosts.is_empty() && !other.hosts.is_empty();
         if known && machines(self) != machines(other) {
-            let told = |report: &Self| {
+            let reported = |report: &Self| {
                 let mut all = machines(report);
                 all.dedup();
                 all.join(" and ")
             };
             notes.push(format!(
                 "measured on other machines: {} against {}",
-                told(self),
-                told(other)
+                reported(self),
+                reported(other)
             ));
         }
         let froze = |report: &Self| report.hosts.iter().filter_map(|host| host.stalls).max();
         if let Some((a, b)) = froze(self).zip(froze(other)).filter(|(a, b)| a != b) {
             notes.push(format!(
-                "stalls in which every core stood still: {a} in the first and {b} in the second, by the \
-                 machine"
+                "stalls of all cores: {a} in the first and {b} in the second, caused by the machine"
             ));
         }
         let known = !self.command.is_empty() && !other.command.is_empty();
         if known && asked(&self.command) != asked(&other.command) {
-            notes.push(format!("asked for by `{}` and by `{}`", self.command, other.command));
+            notes.push(format!("measured with `{}` and with `{}`", self.command, other.command));
         }
         notes
     }

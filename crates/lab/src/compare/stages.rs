@@ -79,7 +79,7 @@ pub(crate) fn signed_ms(nanos: i64) -> String {
 }
 
 impl ComparedStage {
-    pub(super) fn told(&self) -> Option<String> {
+    pub(super) fn reported(&self) -> Option<String> {
         self.difference_ns.map(|difference| format!("{} {}", self.name, signed_ms(difference)))
     }
 }

@@ -200,18 +200,19 @@ fn seconds_without_any_rank_below_all_others_and_are_not_written_down() {
     let mut random = fastrand::Rng::with_seed(3);
     for _ in 0..200 {
         let seconds = [random.u32(1..60), random.u32(1..60)];
-        let told = seconds.map(|seconds| {
+        let reported = seconds.map(|seconds| {
             let any = random.u32(0..=seconds);
             (0..any).map(|at| (at, random.u32(0..5))).collect::<Vec<_>>()
         });
-        let [a, b] = [0, 1].map(|at| counts::ReadCounts::of(&told[at], seconds[at]));
+        let [a, b] = [0, 1].map(|at| counts::ReadCounts::of(&reported[at], seconds[at]));
         let written = |at: usize| {
-            let mut all: Vec<f64> = told[at].iter().map(|(_, count)| f64::from(*count)).collect();
+            let mut all: Vec<f64> =
+                reported[at].iter().map(|(_, count)| f64::from(*count)).collect();
             all.resize(seconds[at] as usize, 0.0);
             all
         };
         let known = crate::statistics::ranked(&written(0), &written(1)).delta;
-        assert!((counts::by_seconds(&a, &b) - known).abs() < 1e-12, "{told:?} of {seconds:?}");
+        assert!((counts::by_seconds(&a, &b) - known).abs() < 1e-12, "{reported:?} of {seconds:?}");
     }
     assert_eq!(
         counts::by_seconds(&counts::ReadCounts::default(), &counts::ReadCounts::default()),
@@ -299,12 +300,12 @@ fn the_least_that_went_is_what_its_search_ended_with_and_no_hold_that_failed() {
         let search = there.rows.iter().find(|row| row.name == "the search");
         search.map(|row| row.lacks.join("; "))
     };
-    let told = ended(&second).unwrap();
-    snapshot!(told);
+    let reported = ended(&second).unwrap();
+    snapshot!(reported);
     assert_eq!(compared(&first, &second).outcome, ComparedOutcome::Undecided);
     let none = search(&[("10ms", 10), ("10ms, held", 10)]);
-    let told = ended(&none).unwrap();
-    snapshot!(told);
+    let reported = ended(&none).unwrap();
+    snapshot!(reported);
     assert_eq!(ended(&search(&[("the least", 10), ("10ms, held", 10)])), None);
 }
 
@@ -409,8 +410,8 @@ fn what_the_two_were_measured_on_and_how_is_told_where_it_differs() {
 
 #[test]
 fn what_is_told_below_a_chance_of_all_needs_one_of_its_own() {
-    let told = compared(&report(&[5_000], 1), &report(&[5_100], 2)).to_string();
-    snapshot!(told);
+    let reported = compared(&report(&[5_000], 1), &report(&[5_100], 2)).to_string();
+    snapshot!(reported);
 }
 
 #[test]

@@ -2,7 +2,7 @@ use core::fmt;
 
 use tautline_proto::time::Span;
 
-use super::outcome::{is_told, some};
+use super::outcome::{is_reported, some};
 use super::stages::signed_ms;
 use super::{
     CHANCE, Compared, ComparedCount, ComparedFigure, ComparedOutcome, ComparedRow, ComparedVerdict,
@@ -26,9 +26,10 @@ impl fmt::Display for Compared {
         if self.figures().any(|figure| figure.a12.is_some()) {
             writeln!(
                 f,
-                "note: difference: of the medians of seconds, with its 95 % interval; up to the threshold it is none\n\
-                 note: A12: how often a second of the second report has more\n\
-                 note: chance: of any of {} figures that could differ; it is told below {CHANCE}, and alone below {ALONE}",
+                "note: difference: between the medians of seconds, with its 95 % interval; \
+                 ignored up to the threshold\nnote: A12: how often a second of the second report \
+                 has more\nnote: chance: for any of {} figures that could differ; reported below \
+                 {CHANCE}, and alone below {ALONE}",
                 self.tested
             )?;
         }
@@ -44,12 +45,12 @@ impl Compared {
             ComparedOutcome::Same => {
                 let judged = |figure: &&ComparedFigure| figure.verdict == ComparedVerdict::None;
                 match self.figures().filter(judged).count() {
-                    1 => "no difference in the one figure that both have".to_owned(),
+                    1 => "no difference in the one shared figure".to_owned(),
                     all => format!("no difference in any of {all} figures"),
                 }
             }
             ComparedOutcome::NoRegression => {
-                format!("no regression: nothing that is judged is worse; what differs: {because}")
+                format!("no regression: no judged figure is worse; differences: {because}")
             }
             ComparedOutcome::Better => format!("better: {because}; nothing is worse"),
             ComparedOutcome::Worse => format!("WORSE: {because}"),
@@ -67,7 +68,7 @@ fn of_row(f: &mut fmt::Formatter<'_>, row: &ComparedRow, all: bool) -> fmt::Resu
     }
     writeln!(f, "\n{name}")?;
     let shown = |figure: &ComparedFigure| {
-        all || is_told(figure) || figure.verdict == ComparedVerdict::Unknown
+        all || is_reported(figure) || figure.verdict == ComparedVerdict::Unknown
     };
     let lines = row.table(shown);
     let hidden = row.figures.len() + 1 - lines.len();
@@ -96,7 +97,7 @@ fn stages(f: &mut fmt::Formatter<'_>, row: &ComparedRow) -> fmt::Result {
     }
     let differences = row.stages.iter().filter_map(|stage| stage.difference_ns);
     let greatest = differences.map(i64::unsigned_abs).max().unwrap_or(0).max(1);
-    writeln!(f, "  stage by stage (medians; second less first):")?;
+    writeln!(f, "  stage by stage (medians; second minus first):")?;
     let heads = ["stage", "first", "second", "difference"];
     let mut lines = vec![heads.map(str::to_owned).to_vec()];
     for stage in &row.stages {

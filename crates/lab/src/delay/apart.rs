@@ -28,7 +28,7 @@ pub(super) struct MarkPart<'a> {
 pub(super) enum PartError {
     #[error(transparent)]
     Device(#[from] RunError),
-    #[error("writing the log: {0}")]
+    #[error("cannot write the log: {0}")]
     Log(#[from] io::Error),
 }
 

@@ -19,7 +19,7 @@ impl JoinedClocks {
     /// Adds it to the row, and voids the row if the clocks make it useless.
     pub(super) fn tell(&self, row: &mut ReportRow) {
         let source = if self.is_one { "host" } else { "agents" };
-        row.add("clock_source", "clocks joined by", source);
+        row.add("clock_source", "clock source", source);
         if self.is_one {
             return;
         }
@@ -36,9 +36,8 @@ impl JoinedClocks {
         for (steps, what) in self.steps.into_iter().zip(["played", "heard"]) {
             if steps > 0 {
                 return Some(format!(
-                    "the clock where marks are {what} jumped while it ran ({steps} times), as one does that is \
-                     suspended: instants of before and after are on two timelines; let no host sleep, and run \
-                     it again"
+                    "the clock of the host where marks are {what} jumped during the run ({steps} \
+                     times), as after a suspend; prevent sleep, and repeat the measurement"
                 ));
             }
         }
@@ -46,15 +45,15 @@ impl JoinedClocks {
         let middle = row.measured.as_ref()?.p50_ns.map(Span::from_nanos)?;
         if middle < -uncertainty {
             return Some(format!(
-                "marks were heard {} before they were played by clocks that are said to be known to ± \
-                 {uncertainty}; run it again",
+                "marks were recorded {} before they were played, although the clocks are known to \
+                 ± {uncertainty}; repeat the measurement",
                 -middle
             ));
         }
         (uncertainty > self.max_uncertainty).then(|| {
             format!(
-                "the median may be off by {uncertainty}, of which ± {} are the clocks', and {} are the most \
-                 that is asked for; use a wired network, or give a greater --max-uncertainty",
+                "the median has an uncertainty of {uncertainty} (clocks: ± {}), above the maximum \
+                 of {}; use a wired network, or a greater --max-uncertainty",
                 self.uncertainty, self.max_uncertainty
             )
         })

@@ -146,9 +146,9 @@ impl DelayHosts {
         }
         let (host, role) = (&self.hosts[end], ROLES[end]);
         Err(match stop.is_requested() {
-            true => host.refused("it was ended before marks counted"),
+            true => host.refused("stopped before marks counted"),
             false => {
-                host.refused(&format!("taut {role} did not begin in {} s", BEGINNING.as_secs()))
+                host.refused(&format!("taut {role} did not start in {} s", BEGINNING.as_secs()))
             }
         })
     }
@@ -213,7 +213,7 @@ pub(super) fn join(
 ) -> Result<MeasuredDelay, (usize, String)> {
     let rate = player.settings.rate;
     if hearer.settings.rate != rate {
-        return Err((1, "its device runs at another rate than that which plays".to_owned()));
+        return Err((1, "its device runs at a different rate than the player's".to_owned()));
     }
     let begun = clocks[0].here(player.begun).into_iter().chain(clocks[1].here(hearer.begun));
     let begun = begun.map(|(here, _)| here).max().ok_or_else(|| (0, UNKNOWN.to_owned()))?;
@@ -249,8 +249,8 @@ pub(super) fn join(
         return Err((
             1,
             format!(
-                "the clocks are known to ± {ends}, and sweeps come {spacing} after each other: which one was \
-             heard cannot be told; use a wired network, or marks"
+                "the clocks are known to ± {ends}, but sweeps are only {spacing} apart and cannot \
+                 be told apart; use a wired network, or marks"
             ),
         ));
     }
@@ -291,13 +291,11 @@ pub(super) fn join(
 
 fn notes(what: &'static str, end: LogEnd, unknown: u64) -> impl Iterator<Item = String> {
     let said = end.notes.into_iter().map(move |note| format!("where marks are {what}: {note}"));
-    let unknown = (unknown > 0).then(|| {
-        format!("{unknown} marks were {what} at instants that are not known here: {UNKNOWN}")
-    });
+    let unknown =
+        (unknown > 0).then(|| format!("{unknown} marks were {what} at unknown times: {UNKNOWN}"));
     let unkept = (end.unkept > 0).then(|| {
         format!(
-            "{} marks were {what} for which the log had no room, and say nothing: a run of a known \
-             --duration has room for its own",
+            "{} marks were {what} but did not fit in the log and are ignored; set --duration",
             end.unkept
         )
     });
@@ -327,4 +325,4 @@ impl OntoTimeline<'_> {
     }
 }
 
-const UNKNOWN: &str = "its agent did not say how its clock stands for 10 s; run it again";
+const UNKNOWN: &str = "its agent sent no clock reading for 10 s; repeat the measurement";

@@ -26,7 +26,7 @@ pub struct Played {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct HeardMark {
+pub struct JudgedMark {
     pub number: u32,
     /// Position in frames of the device from its start, with fraction.
     pub frame: f64,
@@ -106,16 +106,16 @@ pub struct Outcome {
     pub gain: Option<f64>,
     pub turned: u64,
     pub exactness: Option<Exactness>,
-    pub words: CameWords,
+    pub words: MarkWords,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct CameWords {
+pub struct MarkWords {
     pub meant: f64,
     pub came: f64,
 }
 
-impl CameWords {
+impl MarkWords {
     fn are_all(self) -> bool {
         self.came >= self.meant - CUT_WORDS
     }
@@ -160,7 +160,7 @@ pub struct Judge {
     waiting: VecDeque<DueMark>,
     first: Option<u64>,
     newest: u64,
-    last: Option<(u64, Played, HeardMark)>,
+    last: Option<(u64, Played, JudgedMark)>,
     /// Recent frames heard per frame played, minus one.
     drift: f64,
     even: Stretches,
@@ -170,7 +170,7 @@ pub struct Judge {
     alike: bool,
     /// How much earlier than played a mark may seem to be received.
     early: Span,
-    first_heard: Option<HeardMark>,
+    first_received: Option<JudgedMark>,
     outcome: Outcome,
 }
 
@@ -212,7 +212,7 @@ impl Judge {
             peak: 10_f64.powf(Marker::LEVEL_DB / 20.0),
             alike: false,
             early: EARLY,
-            first_heard: None,
+            first_received: None,
             outcome: Outcome::default(),
         }
     }
@@ -254,7 +254,7 @@ impl Judge {
         }
     }
 
-    pub fn heard(&mut self, mut heard: HeardMark) {
+    pub fn heard(&mut self, mut heard: JudgedMark) {
         if self.alike {
             let Some(number) = self.number_at(heard.at) else { return };
             heard.number = number;
@@ -291,7 +291,7 @@ impl Judge {
         let clear = [outcome.min_clear_db, heard.clear_db].into_iter().flatten();
         outcome.min_clear_db = clear.reduce(f64::min);
         self.follow(played, heard);
-        self.first_heard.get_or_insert(heard);
+        self.first_received.get_or_insert(heard);
         self.last = Some((index, played, heard));
     }
 
@@ -313,15 +313,15 @@ impl Judge {
         self.waiting.binary_search_by_key(&index, |waiting| waiting.number).ok()
     }
 
-    fn follow(&mut self, played: Played, heard: HeardMark) {
-        let Some((_, played_last, heard_last)) = self.last else { return };
+    fn follow(&mut self, played: Played, heard: JudgedMark) {
+        let Some((_, played_last, received_last)) = self.last else { return };
         let meant = played.frame.saturating_sub(played_last.frame) as f64;
-        let slip = heard.frame - heard_last.frame - meant;
+        let slip = heard.frame - received_last.frame - meant;
         let beyond = slip - meant * self.drift;
         // Sweeps are far apart, so that drift alone amounts to frames, more so across missed ones.
         let allowed = if self.alike { MAX_SWEPT_DRIFT * meant } else { SLIP };
         // Position uncertainty due to other sound is not a slip.
-        if beyond.abs() > allowed.max(heard.beside.hypot(heard_last.beside)) {
+        if beyond.abs() > allowed.max(heard.beside.hypot(received_last.beside)) {
             let frames = beyond.abs().round() as u64;
             if beyond < 0.0 {
                 self.outcome.dropped_frames += frames;
@@ -352,10 +352,10 @@ impl Judge {
         self.outcome
     }
 
-    fn words(&self) -> CameWords {
-        self.first_heard.zip(self.last).map_or(CameWords::default(), |(first, (_, _, last))| {
+    fn words(&self) -> MarkWords {
+        self.first_received.zip(self.last).map_or(MarkWords::default(), |(first, (_, _, last))| {
             let meant = (last.frame - first.frame) / WORD as f64;
-            CameWords { meant, came: last.words.saturating_sub(first.words) as f64 }
+            MarkWords { meant, came: last.words.saturating_sub(first.words) as f64 }
         })
     }
 

@@ -8,7 +8,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
-use super::judge::{HeardMark, Played};
+use super::judge::{JudgedMark, Played};
 use super::player::DeviceFaults;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ use super::player::DeviceFaults;
 pub(super) enum LogLine {
     Begun(LogBegin),
     Played(u32, i64, i64, i64),
-    Heard(HeardMark),
+    Heard(JudgedMark),
     Ended(LogEnd),
 }
 
@@ -52,7 +52,7 @@ impl LogBegin {
 }
 
 /// Error for a line that neither player nor recorder writes.
-const IMPOSSIBLE: &str = "its log has a mark that cannot be";
+const IMPOSSIBLE: &str = "its log has an impossible mark";
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct LogEnd {
@@ -79,8 +79,8 @@ impl From<&Played> for LogLine {
     }
 }
 
-impl From<&HeardMark> for LogLine {
-    fn from(mark: &HeardMark) -> Self {
+impl From<&JudgedMark> for LogLine {
+    fn from(mark: &JudgedMark) -> Self {
         Self::Heard(*mark)
     }
 }
@@ -97,7 +97,7 @@ pub(super) struct DeviceLog {
     pub(super) begun: LocalTime,
     pub(super) settings: Settings,
     pub(super) played: Vec<Played>,
-    pub(super) heard: Vec<HeardMark>,
+    pub(super) heard: Vec<JudgedMark>,
     pub(super) end: LogEnd,
 }
 
@@ -117,7 +117,7 @@ impl DeviceLog {
                 {
                     return Err(IMPOSSIBLE.to_owned());
                 }
-                LogLine::Heard(HeardMark { number, uncertainty, beside, .. })
+                LogLine::Heard(JudgedMark { number, uncertainty, beside, .. })
                     if NUMBERS <= number || uncertainty < Span::ZERO || beside < 0.0 =>
                 {
                     return Err(IMPOSSIBLE.to_owned());

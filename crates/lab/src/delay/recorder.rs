@@ -10,7 +10,7 @@ use tautline_proto::device::{Cycle, Flow, Process, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
-use super::judge::HeardMark;
+use super::judge::JudgedMark;
 use super::player::{DeviceFaults, FaultCounter};
 use super::sweep::{FoundSweep, SweepFinder};
 use super::{off_rate, part_of_a_frame};
@@ -150,7 +150,7 @@ impl MarkReader {
         fresh.len()
     }
 
-    pub(super) fn find(&mut self, runs: usize, mut tell: impl FnMut(HeardMark)) {
+    pub(super) fn find(&mut self, runs: usize, mut tell: impl FnMut(JudgedMark)) {
         let mut begin = 0;
         for _ in 0..runs {
             let Some((run, len)) = self.fresh.pop_front() else { break };
@@ -169,7 +169,7 @@ impl MarkReader {
     }
 
     /// Frames that the device dropped, or that did not fit, belong to no mark.
-    fn mind_the_gap(&mut self, frame: i64, tell: &mut impl FnMut(HeardMark)) {
+    fn mind_the_gap(&mut self, frame: i64, tell: &mut impl FnMut(JudgedMark)) {
         let gap = frame - self.frame;
         if gap > 0 && self.given > 0 {
             self.unread += gap;
@@ -177,18 +177,18 @@ impl MarkReader {
             let Self { search, searched, rate, .. } = self;
             search.silence(len, |found, words, clear_db| {
                 let heard = heard(searched, *rate, &found);
-                heard.into_iter().for_each(|heard| tell(HeardMark { words, clear_db, ..heard }));
+                heard.into_iter().for_each(|heard| tell(JudgedMark { words, clear_db, ..heard }));
             });
             self.given += len as i64;
         }
     }
 
-    fn search(&mut self, range: core::ops::Range<usize>, tell: &mut impl FnMut(HeardMark)) {
+    fn search(&mut self, range: core::ops::Range<usize>, tell: &mut impl FnMut(JudgedMark)) {
         let Self { search, sound, searched, rate, .. } = self;
         for frames in sound[range].chunks(WORD) {
             search.push(frames, |found, words, clear_db| {
                 let heard = heard(searched, *rate, &found);
-                heard.into_iter().for_each(|heard| tell(HeardMark { words, clear_db, ..heard }));
+                heard.into_iter().for_each(|heard| tell(JudgedMark { words, clear_db, ..heard }));
             });
         }
     }
@@ -222,10 +222,14 @@ impl MarkReader {
 }
 
 /// Time when a mark met the ADC, as reported for the run that contains it.
-fn heard(searched: &VecDeque<(i64, FrameRun)>, rate: Rate, found: &FoundMark) -> Option<HeardMark> {
+fn heard(
+    searched: &VecDeque<(i64, FrameRun)>,
+    rate: Rate,
+    found: &FoundMark,
+) -> Option<JudgedMark> {
     let (first, run) = searched.iter().rev().find(|(first, _)| *first <= found.frame)?;
     let into = Frames::new(found.frame - first);
-    Some(HeardMark {
+    Some(JudgedMark {
         number: found.number,
         frame: (run.frame + into.count()) as f64 + found.fraction,
         beside: found.uncertainty,

@@ -52,7 +52,7 @@ impl MeasuredDelay {
         }
         if unread > 0 {
             self.notes.push(format!(
-                "{unread} frames were heard and not searched: this machine is too busy"
+                "{unread} recorded frames were not searched: this machine is too busy"
             ));
         }
     }
@@ -61,8 +61,8 @@ impl MeasuredDelay {
         self.marks.foreign = marks;
         if marks > 0 {
             self.notes.push(format!(
-                "{marks} marks of another run were heard and not measured: something else plays marks \
-                 into the same sound, or a path still holds those of before"
+                "{marks} marks of another run were ignored: another program plays marks on the \
+                 same path, or the path still holds earlier ones"
             ));
         }
     }
@@ -72,15 +72,14 @@ impl MeasuredDelay {
         let unkept = self.marks.delays.unkept();
         let mut row = self.row(format!("{output} to {input}"));
         report.hosts = self.hosts;
-        if !self.marks.heard_any() {
+        if !self.marks.received_any() {
             row.invalid = Some(match self.best_unclear_db {
                 Some(clear) => format!(
-                    "no sweep that {output} played stood out at {input}: the best by {clear:.1} dB, \
-                     and {MIN_CLEAR_DB} dB are needed; play it louder, or bring both together"
+                    "no sweep from {output} found at {input}: the best is {clear:.1} dB above the \
+                     rest, but {MIN_CLEAR_DB} dB are needed; play louder, or move both closer"
                 ),
                 None => format!(
-                    "no mark that {output} played was heard at {input}; check what joins them, and \
-                     the volume"
+                    "no mark from {output} found at {input}; check the connection and the volume"
                 ),
             });
         }
@@ -91,8 +90,8 @@ impl MeasuredDelay {
         report.notes = self.notes;
         if unkept > 0 {
             report.notes.push(format!(
-                "the last {unkept} marks are in the figures alone, in no chart, and without a bound of 95 in 100: say \
-                 --duration"
+                "the last {unkept} marks are missing in the charts, and the 95 % bound is \
+                 unknown; set --duration"
             ));
         }
         report
@@ -108,7 +107,7 @@ impl MeasuredDelay {
         if marks.delays.begin().is_some() {
             row.points.push(Points::of("DAC to ADC", &marks.delays));
         }
-        let words = "in 95 of 100 runs off by no more than, if groups of marks are independent";
+        let words = "95 % bound of the median's error, if groups of marks are independent";
         row.add("uncertainty_95_ns", words, marks.uncertainty_95().map(Span::as_nanos));
         row.add(
             "uncertainty_max_ns",
@@ -127,23 +126,15 @@ impl MeasuredDelay {
         let level = marks.gain.map(|gain| 20.0 * gain.abs().log10());
         row.add("level_dbfs", "sound, dBFS", level);
         row.add("polarity", "polarity", marks.polarity());
-        row.add("gain", "level of the marks, full scale being 1", marks.gain);
-        row.add(
-            "min_confidence",
-            "correlation of the worst mark, 1 being exact",
-            marks.min_confidence,
-        );
+        row.add("gain", "level of the marks (full scale: 1)", marks.gain);
+        row.add("min_confidence", "correlation of the worst mark (exact: 1)", marks.min_confidence);
         if let Some(clear) = marks.min_clear_db {
             row.add("peak_to_sidelobe_db", "peak to sidelobe at worst, dB", clear);
         }
-        row.add(
-            "bit_exact",
-            "samples bit by bit as they were played, in 16 bits",
-            marks.bit_exact(),
-        );
+        row.add("bit_exact", "samples identical in 16 bits", marks.bit_exact());
         row.add(
             "bits_changed_by",
-            "what changed the samples (– if nothing, or not known)",
+            "cause of changed samples (– if none, or unknown)",
             marks.exactness.and_then(Exactness::name),
         );
         row.add("rate", "rate, Hz", self.settings[0].rate.hertz());
@@ -152,11 +143,11 @@ impl MeasuredDelay {
             self.settings.map(|one| one.periods.into()),
         ];
         let pair = |pair: [i64; 2]| Value::from(pair.to_vec());
-        row.add("period", "frames a period, output and input", pair(periods));
+        row.add("period", "frames per period, output and input", pair(periods));
         row.add("periods", "periods, output and input", pair(all));
         let xruns = self.faults.map(|faults| faults.xruns);
         row.add("xruns", "xruns, output and input", Value::from(xruns.to_vec()));
-        let words = "frames skipped in xruns, by the word of output and input";
+        let words = "frames skipped in xruns, as reported by output and input";
         row.add("skipped_frames", words, pair(self.faults.map(|faults| faults.skipped)));
         row
     }
@@ -168,7 +159,7 @@ impl Outcome {
         if self.delays.unkept() == 0 { self.delays.summary() } else { self.delay.summary() }
     }
 
-    pub fn heard_any(&self) -> bool {
+    pub fn received_any(&self) -> bool {
         self.delay.count() > 0
     }
 

@@ -184,7 +184,7 @@ fn a_mark_that_was_silenced_on_the_way_is_missed() {
 fn where_nothing_comes_back_all_is_missed_and_no_figure_is_made_up() {
     let spoil = |sound: &mut Vec<f32>| sound.fill(0.0);
     let report = Loop { spoil, ..Loop::default() }.measure();
-    assert!(!report.marks.heard_any());
+    assert!(!report.marks.received_any());
     assert!(row(&report).missed >= 38, "{report:?}");
     snapshot!(remarks(&report.clone().report(["here", "there"])));
 }
@@ -205,8 +205,8 @@ fn a_device_that_goes_ends_the_measurement_with_its_sentence() {
             SETTINGS
         }
         fn run(&mut self, process: Box<dyn Process>, _: &Stop) -> (Box<dyn Process>, Ended) {
-            let [tried, answer, mend] = ["a", "b", "c"].map(str::to_owned);
-            (process, Ended::Gone(DeviceError { tried, answer, mend }))
+            let [tried, answer, hint] = ["a", "b", "c"].map(str::to_owned);
+            (process, Ended::Gone(DeviceError { tried, answer, hint }))
         }
     }
     let (_, hears) = Loop::default().cards();
@@ -223,13 +223,13 @@ fn a_device_that_goes_ends_the_measurement_with_its_sentence() {
     assert_eq!(error.to_string(), "a: b; c");
 }
 
-fn at(mark: u32, delay_micros: i64) -> (Played, HeardMark) {
+fn at(mark: u32, delay_micros: i64) -> (Played, JudgedMark) {
     let frame = i64::from(mark) * 480 + 124;
     let played = LocalTime::ZERO + SETTINGS.rate.span_of(Frames::new(frame));
     let number = mark % tautline_dsp::timecode::NUMBERS;
     (
         Played { number, frame, at: played, ..Played::default() },
-        HeardMark {
+        JudgedMark {
             number,
             frame: frame as f64,
             beside: 0.0,

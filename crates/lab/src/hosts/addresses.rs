@@ -24,7 +24,7 @@ impl Door {
         let knocks =
             both.or_else(|_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).map_err(failed)?;
         let port = knocks.local_addr().map_err(failed)?.port();
-        let ports = free(pairs).ok_or("no so many neighbouring UDP ports are free")?;
+        let ports = free(pairs).ok_or("not enough consecutive UDP ports are free")?;
         Ok(Self { knocks, port, ports })
     }
 

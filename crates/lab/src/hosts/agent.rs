@@ -116,7 +116,7 @@ impl Agent {
                 Ok(AgentAnswer::Clock { received_ns, answered_ns })
             }
             AgentAsk::Heard => {
-                let door = self.door.as_ref().ok_or("nobody asked it to listen")?;
+                let door = self.door.as_ref().ok_or("no listen request came before")?;
                 let address = door.heard();
                 // A missing sender may still knock.
                 if address.is_some() {
@@ -132,7 +132,7 @@ impl Agent {
         let mut parts = Path::new(name).components();
         match (parts.next(), parts.next()) {
             (Some(Component::Normal(name)), None) => Ok(self.folder.path().join(name)),
-            _ => Err(format!("`{name}` is no name of a file of the experiment")),
+            _ => Err(format!("invalid file name '{name}'")),
         }
     }
 }
@@ -153,7 +153,7 @@ impl Slice {
 
     fn write(slice_ms: u32) -> Result<(), String> {
         fs::write(SLICE, slice_ms.to_string())
-            .map_err(|error| format!("{SLICE}: {error}; root may set it"))
+            .map_err(|error| format!("{SLICE}: {error}; only root can set it"))
     }
 }
 
@@ -175,7 +175,8 @@ fn read(path: &Path, from: u64, most: usize) -> Result<AgentAnswer, String> {
         _ => bytes.len(),
     };
     bytes.truncate(whole);
-    let text = String::from_utf8(bytes).map_err(|_| format!("{} is no text", path.display()))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8 text", path.display()))?;
     Ok(AgentAnswer::Text { text })
 }
 
@@ -186,11 +187,11 @@ pub(crate) const LONGEST_NOISE: u32 = 3600;
 fn noise(path: &Path, seconds: u32, rate: u32) -> Result<(), String> {
     if seconds > LONGEST_NOISE {
         return Err(format!(
-            "{seconds} s of noise were asked for, and {LONGEST_NOISE} are the most: use a shorter --duration, or \
-             send something else (--input)"
+            "{seconds} s of noise exceed the maximum of {LONGEST_NOISE} s; use a shorter \
+             --duration, or set --input"
         ));
     }
-    let failed = |error: hound::Error| format!("writing {}: {error}", path.display());
+    let failed = |error: hound::Error| format!("cannot write {}: {error}", path.display());
     let spec = hound::WavSpec {
         channels: 2,
         sample_rate: rate,

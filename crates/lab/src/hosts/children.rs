@@ -46,7 +46,7 @@ impl Children {
         let words = start.words.iter().map(|word| word.replace("{dir}", &folder));
         let file = |what| {
             let path = self.folder.join(format!("{child}.{what}"));
-            File::create(&path).map_err(|error| format!("writing {}: {error}", path.display()))
+            File::create(&path).map_err(|error| format!("cannot write {}: {error}", path.display()))
         };
         let mut command = Command::new(program);
         command.args(words).stdin(Stdio::null()).stdout(file("out")?).stderr(file("err")?);
@@ -55,7 +55,7 @@ impl Children {
             true => None,
             false => Some(stay_on(&start.cpus)?),
         };
-        let started = command.spawn().map_err(|error| format!("starting taut: {error}"));
+        let started = command.spawn().map_err(|error| format!("cannot start taut: {error}"));
         if let Some(before) = before {
             let _ = sched_setaffinity(None, &before);
         }
@@ -94,7 +94,7 @@ impl Children {
     }
 
     fn child(&mut self, child: u32) -> Result<&mut Child, String> {
-        self.running.get_mut(child as usize).ok_or_else(|| format!("there is no child {child}"))
+        self.running.get_mut(child as usize).ok_or_else(|| format!("no child {child}"))
     }
 
     pub(super) fn wait(&mut self, child: u32, max_ms: u64) -> Result<ChildState, String> {
@@ -137,11 +137,15 @@ fn stay_on(cpus: &[usize]) -> Result<CpuSet, String> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
         if cpu >= CpuSet::MAX_CPU || !before.is_set(cpu) {
-            return Err(format!("processor {cpu} cannot be used here; nproc says how many can"));
+            return Err(format!(
+                "core {cpu} is not available here; `nproc` shows the number of \
+                                cores"
+            ));
         }
         set.set(cpu);
     }
-    sched_setaffinity(None, &set).map_err(|error| format!("keeping to processors: {error}"))?;
+    sched_setaffinity(None, &set)
+        .map_err(|error| format!("cannot set the CPU affinity: {error}"))?;
     Ok(before)
 }
 
@@ -191,12 +195,12 @@ impl LabHost {
         let ended = match self.wait(child, most)? {
             ChildState::Ended(ended) => ended,
             ChildState::Running => {
-                return Err(self.refused(&format!("taut {role} did not end when asked")));
+                return Err(self.refused(&format!("taut {role} did not end when interrupted")));
             }
         };
         serde_json::from_str(&ended.printed).map_err(|error| match ended {
             ChildEnded { status: Some(0), complaint: None, .. } => {
-                self.refused(&format!("taut {role}: what it said cannot be read: {error}"))
+                self.refused(&format!("taut {role}: cannot parse its output: {error}"))
             }
             ended => self.failed(role, ended),
         })

@@ -75,13 +75,16 @@ fn tree(
 
 fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| {
-        let mend = match error.kind() {
+        let hint = match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                "; root may, where control groups are not read-only"
+                "; needs root, and control groups that are not read-only"
             }
             _ => "",
         };
-        format!("limiting a control group: writing `{text}` to {}: {error}{mend}", path.display())
+        format!(
+            "cannot limit a control group: writing '{text}' to {}: {error}{hint}",
+            path.display()
+        )
     })
 }
 
@@ -94,8 +97,8 @@ impl Group {
         if let Some(bytes) = limits.memory_high {
             let Tree::Unified(root) = found("memory")? else {
                 return Err(
-                    "memory.high is of control groups of version 2, and memory is in version \
-                            1 here; boot with systemd.unified_cgroup_hierarchy=1"
+                    "memory.high needs control groups of version 2, but memory is in version 1 \
+                     here; boot with systemd.unified_cgroup_hierarchy=1"
                         .into(),
                 );
             };
@@ -144,7 +147,7 @@ impl Group {
         }
         if !self.folders.contains(&folder) {
             fs::create_dir(&folder).map_err(|error| {
-                format!("making the control group {}: {error}; root may", folder.display())
+                format!("cannot create control group {}: {error}; needs root", folder.display())
             })?;
             self.folders.push(folder.clone());
         }
@@ -179,7 +182,10 @@ fn found(controller: &str) -> Result<Tree, String> {
         tree(&mounts, Path::new(&format!("/proc/{process}/root/")), controller, unified)
     });
     seen.ok_or_else(|| {
-        format!("no control groups limit {controller} here; is CONFIG_CGROUPS in the kernel, and mounted?")
+        format!(
+            "no control groups for {controller}; does the kernel have CONFIG_CGROUPS, and are \
+                 they mounted?"
+        )
     })
 }
 

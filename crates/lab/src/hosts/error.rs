@@ -4,19 +4,18 @@ use thiserror::Error;
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HostError {
-    #[error("starting an agent at {place}: {why}")]
+    #[error("cannot start an agent at {place}: {why}")]
     NotStarted { place: String, why: String },
     #[error(
-        "the agent at {place} is taut {there} and this is taut {here}; install the same at both"
+        "the agent at {place} is taut {there}, but this is taut {here}; install the same version \
+         on both"
     )]
     OtherVersion { place: String, there: String, here: &'static str },
     #[error("the agent at {place} ended: {why}")]
     Ended { place: String, why: String },
     #[error("the agent at {place} has not answered for {} s; is the machine still there?", .seconds)]
     Silent { place: String, seconds: u64 },
-    #[error(
-        "the agent at {place} was waited for no longer, as you ended this; what it had is not measured"
-    )]
+    #[error("stopped while waiting for the agent at {place}; its results are lost")]
     Interrupted { place: String },
     #[error("{place}: {why}")]
     Refused { place: String, why: String },

@@ -27,7 +27,12 @@ impl FromStr for HostPlace {
             Some(("ssh", name)) => named(name).map(Self::Ssh),
             _ => None,
         };
-        place.ok_or_else(|| format!("`{text}` is no place; write local, netns:NAME or ssh:HOST"))
+        place.ok_or_else(|| {
+            format!(
+                "invalid place '{text}': must be local, netns:NAME or \
+                                     ssh:HOST"
+            )
+        })
     }
 }
 
@@ -45,7 +50,7 @@ impl HostPlace {
     pub(super) fn command(&self) -> Result<Command, HostError> {
         let here = std::env::current_exe().map_err(|error| HostError::NotStarted {
             place: self.to_string(),
-            why: format!("{error}; where is the program itself?"),
+            why: format!("cannot find this program: {error}"),
         })?;
         let mut command = match self {
             Self::Local => Command::new(&here),

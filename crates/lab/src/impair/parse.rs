@@ -12,20 +12,18 @@ use tautline_ui::readers::span;
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WordError {
-    #[error("`{0}` is no share; write 5% or 0.05")]
+    #[error("invalid share '{0}': use 5% or 0.05")]
     Share(String),
-    #[error("`{0}` is no bit rate; write 10Mbit, or kbit, Gbit")]
+    #[error("invalid bit rate '{0}': use 10Mbit, or kbit, Gbit")]
     BitRate(String),
-    #[error("`{0}` is no outage; write 10s+2s: after ten seconds, for two")]
+    #[error("invalid outage '{0}': use 10s+2s, which is after 10 s, for 2 s")]
     Outage(String),
     #[error(
-        "{share} cannot be lost in bursts of {length}, as a packet at least comes between two; write \
-         --burst {least} or more"
+        "cannot lose {share} in bursts of {length}: at least one packet arrives between two \
+         bursts; use --burst {least} or more"
     )]
     ShortBursts { share: Share, length: f64, least: f64 },
-    #[error(
-        "--burst gathers what is lost, and nothing is: write --loss 5% too, or a --preset that loses"
-    )]
+    #[error("--burst needs losses: add --loss 5%, or a --preset with losses")]
     NoLoss,
     #[error(transparent)]
     Span(#[from] SpanError),
@@ -125,40 +123,39 @@ impl FromStr for Outage {
 // Changes to a given path; `None` keeps its value.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct PathChanges {
-    /// How long every packet takes at least
+    /// Minimum delay
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Network")]
     pub delay: Option<Span>,
     /// How much longer each may take, evenly between nothing and this, in order
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Network")]
     pub jitter: Option<Span>,
-    /// How many are lost, such as 5%
+    /// Share of packets lost, such as 5%
     #[arg(long, value_name = "SHARE", help_heading = "Network")]
     pub loss: Option<Share>,
     /// In bursts of this many on average
     #[arg(long, value_name = "PACKETS", value_parser = burst, help_heading = "Network")]
     pub burst: Option<f64>,
-    /// How many are held back so that others overtake them, such as 1%; 1%+5ms says for how long
-    /// [default: for 2ms]
+    /// Share of packets overtaken by later ones, such as 1%, or 1%+5ms [default: for 2ms]
     #[arg(long, value_name = "SHARE", help_heading = "Network")]
     pub reorder: Option<Reordering>,
-    /// How many come twice, such as 1%
+    /// Share of packets duplicated, such as 1%
     #[arg(long, value_name = "SHARE", help_heading = "Network")]
     pub duplicate: Option<Share>,
-    /// What the narrowest wire carries, such as 10Mbit; an eighth of a second may wait before it
+    /// Bandwidth of the bottleneck, such as 10Mbit; its queue holds 125 ms
     #[arg(long, value_name = "RATE", help_heading = "Network")]
     pub rate: Option<BitRate>,
     /// Largest IP packet that is carried whole; longer ones go in parts, each with its own luck
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(68..),
           help_heading = "Network")]
     pub mtu: Option<u16>,
-    /// Nothing comes through, such as 10s+2s: after ten seconds, for two; any number of times
+    /// Outage, such as 10s+2s: after 10 s, for 2 s; repeatable
     #[arg(long, value_name = "TIME+TIME", help_heading = "Network")]
     pub outage: Vec<Outage>,
 }
 
 fn burst(text: &str) -> Result<f64, String> {
     let length = text.parse::<f64>().ok().filter(|length| (1.0..=1e6).contains(length));
-    length.ok_or_else(|| format!("`{text}` is no length of a burst; write 3"))
+    length.ok_or_else(|| format!("invalid burst length '{text}': use a number such as 3"))
 }
 
 impl PathChanges {

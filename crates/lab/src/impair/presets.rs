@@ -7,7 +7,7 @@ use tautline_sim::link::{Bottleneck, Holds, Jitter, Loss, PathModel};
 use tautline_sim::preset::Preset;
 
 pub(super) fn table() -> String {
-    let mut table = "Presets, which do the same each way:\n".to_owned();
+    let mut table = "Presets, the same in both directions:\n".to_owned();
     line(&mut table, ["", "delay", "jitter", "held", "loss", "narrowest"]);
     for preset in Preset::ALL {
         let PathModel { delay, jitter, holds, loss, bottleneck, .. } = preset.path();
@@ -92,7 +92,7 @@ mod tests {
     fn jitter_holds_and_bursts_are_told() {
         let bad = table();
         let bad = bad.lines().find(|line| line.contains("wifi-bad")).expect("a line");
-        let told: Vec<&str> = bad.split_whitespace().collect();
-        assert_eq!(told, ["wifi-bad", "1ms", "300us..60ms", "140ms/3s", "2%", "by", "3", "-"]);
+        let reported: Vec<&str> = bad.split_whitespace().collect();
+        assert_eq!(reported, ["wifi-bad", "1ms", "300us..60ms", "140ms/3s", "2%", "by", "3", "-"]);
     }
 }

@@ -99,7 +99,7 @@ impl Relay {
                     tried: "starting the relay's thread".into(),
                     errno: error.raw_os_error().unwrap_or(0),
                     answer: error.to_string(),
-                    mend: "raise the limit of processes (ulimit -u)".into(),
+                    hint: "raise the limit of processes (ulimit -u)".into(),
                 })?;
         Ok(Self { address, granted, stop, thread: Some(thread) })
     }
@@ -234,13 +234,17 @@ impl RelayWorker {
         let mut notes = Vec::new();
         if let Some(late) = self.lateness.percentile(0.99).filter(|late| *late > UNPUNCTUAL) {
             notes.push(format!(
-                "one datagram in a hundred went on more than {late} later than asked: the host is \
-                 busy or stalls, and part of what was heard is its doing"
+                "1 % of the datagrams were forwarded more than {late} late: the host is busy or \
+                 stalls, and caused part of the result"
             ));
         }
         let overflowed = [there, back].map(|leg| leg.media.overflowed + leg.control.overflowed);
         if kernel_drops + overflowed.iter().sum::<u64>() > 0 {
-            notes.push("datagrams were dropped that no path lost: too many came at once".into());
+            notes.push(
+                "datagrams were dropped by the relay, not by the path: too many arrived at \
+                        once"
+                    .into(),
+            );
         }
         RelayReport {
             schema: 2,

@@ -49,7 +49,7 @@ impl RelayReport {
 
 impl fmt::Display for PortReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} came, {} went on, {} lost", self.received, self.released, self.lost)?;
+        write!(f, "{} received, {} forwarded, {} lost", self.received, self.released, self.lost)?;
         if self.lost > 0 {
             write!(f, " ({:.2} %, {:.1} in a row)", self.loss * 100.0, self.mean_burst)?;
         }
@@ -70,7 +70,7 @@ impl fmt::Display for RelayReport {
         let Summary { p50_ns, p99_ns, max_ns, .. } = self.lateness;
         writeln!(
             f,
-            "later than asked: {} p50, {} p99, {} at most",
+            "forwarded late: {} p50, {} p99, {} max",
             shown(p50_ns),
             shown(p99_ns),
             shown(max_ns)

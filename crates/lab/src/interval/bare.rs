@@ -8,7 +8,7 @@ use tautline_engine::plan::LinkKind;
 use tautline_engine::plan::address::StreamPlace;
 use tautline_engine::plan::lay::{batch, identity};
 use tautline_engine::plan::pacing::{Paced, pace};
-use tautline_engine::plan::sockets::{self, LinkOptions, sending_by_ethernet};
+use tautline_engine::plan::sockets::{self, LinkOptions, ethernet_sender};
 use tautline_io::bare::BareSocket;
 use tautline_io::clock::{WallClock, now, sleep_until};
 use tautline_io::thread::memory::prefault;
@@ -84,12 +84,13 @@ pub(super) fn send(
         }
         StreamPlace::Tcp(_) => {
             return Err(format!(
-                "{to} is a connection, which the loop does not send by; use avtp:// or rtp://"
+                "unsupported address {to}: the loop uses no connections; use avtp:// or rtp://"
             ));
         }
         StreamPlace::Udp { .. } => {
             return Err(format!(
-                "{to} is AVTP by UDP, which the loop does not send; use avtp:// or rtp://"
+                "unsupported address {to}: the loop does not send AVTP over UDP; use avtp:// or \
+                 rtp://"
             ));
         }
         StreamPlace::Ethernet(place) => {
@@ -97,7 +98,7 @@ pub(super) fn send(
             let stream = own.map_err(|error| error.to_string())?.stream;
             let presented = *latency + WallClock::tai().offset();
             let at_once = batch(period, format.packet);
-            let link = sending_by_ethernet(place, &format, at_once);
+            let link = ethernet_sender(place, &format, at_once);
             (LinkOptions::Ethernet(link), BarePackets::Aaf { stream, presented })
         }
     };
@@ -108,7 +109,7 @@ pub(super) fn send(
         LinkOptions::Udp(options) => BareSocket::open(options),
         LinkOptions::Tcp(link) => {
             return Err(format!(
-                "the loop sends by no connection, as to {}; use rtp://",
+                "unsupported address {}: the loop uses no connections; use rtp://",
                 link.place
             ));
         }
@@ -122,7 +123,7 @@ pub(super) fn send(
     let duration = *duration;
     let run = move || run((&format, duration), &paced, (socket, packets), &asked);
     let (thread, granted) = spawn("taut-loop", *scheduler, 0, run)
-        .map_err(|error| format!("its thread could not be started: {error}"))?;
+        .map_err(|error| format!("cannot start its thread: {error}"))?;
     let handed = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     match granted.is_granted() {
         true => Ok(BareDepartures { lead, launches, packet, handed }),

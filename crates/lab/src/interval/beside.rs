@@ -87,7 +87,7 @@ mod tests {
         row
     }
 
-    fn told(row: &ReportRow) -> Vec<(&str, Option<f64>)> {
+    fn reported(row: &ReportRow) -> Vec<(&str, Option<f64>)> {
         let ratios = row.figures.iter().filter(|figure| figure.key.ends_with("_ratio"));
         ratios.map(|figure| (figure.key, figure.value.as_f64())).collect()
     }
@@ -98,8 +98,8 @@ mod tests {
         let mut bare =
             [row((0..1000).map(|n| n % 2 * 2000), Some(40)), row((1..1001).map(|n| 4 * n), None)];
         compare(PacingMode::Sleep, &ours, &mut bare);
-        assert_eq!(told(&bare[0]), [("stdev_ratio", Some(1.5)), ("spread_ratio", Some(2.25))]);
-        assert_eq!(told(&bare[1]), [("p50_ratio", Some(0.25)), ("p99_ratio", Some(0.25))]);
+        assert_eq!(reported(&bare[0]), [("stdev_ratio", Some(1.5)), ("spread_ratio", Some(2.25))]);
+        assert_eq!(reported(&bare[1]), [("p50_ratio", Some(0.25)), ("p99_ratio", Some(0.25))]);
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
         let ours = [row(0..3, None), row(0..3, None)];
         let mut bare = [row([7; 3].into_iter(), Some(40)), row(0..3, None)];
         compare(PacingMode::Etf, &ours, &mut bare);
-        assert_eq!(told(&bare[0]), [("stdev_ratio", None), ("spread_ratio", None)]);
-        assert_eq!(told(&bare[1]), []);
+        assert_eq!(reported(&bare[0]), [("stdev_ratio", None), ("spread_ratio", None)]);
+        assert_eq!(reported(&bare[1]), []);
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn of_ledger(lines: &[LedgerLine], rate: Rate) -> Vec<ReportRow> {
     let unit = TimestampUnit::Frames(rate);
     let packets: Vec<Numbered> = lines.iter().map(|line| line.packet).collect();
     let late = lines.iter().map(|line| (line.due, line.packet.at - line.due));
-    let schedule = handed_over("ledger, against its schedule".to_owned(), late);
+    let schedule = handed_over("packet log, against its schedule".to_owned(), late);
     let mut rows = vec![intervals("ledger".to_owned(), &packets, unit), schedule];
     rows.extend(against_media("ledger", &packets, unit).map(|(row, _)| row));
     rows
@@ -47,7 +47,7 @@ pub(super) fn of_flow(flow: &PacketFlow) -> Vec<ReportRow> {
     if let (Some(first), Some(last)) = (seen.first(), seen.last()) {
         let due = (last - first + 1) as u64;
         row.missed = Some(Missed::of(due - seen.len() as u64, due));
-        row.add("repeated", "came again", repeated);
+        row.add("repeated", "duplicates", repeated);
         row.add("reordered", "out of order", reordered);
     }
     // Both ends of an interval.
@@ -65,7 +65,7 @@ pub(super) fn doubt(flow: &PacketFlow) -> Option<String> {
     let name = &flow.name;
     (ppm.abs() > ANOTHER_RATE).then(|| match flow.unit {
         TimestampUnit::Frames(rate) => {
-            format!("{name}: its media clock is {ppm:+.0} ppm off {rate}; give its own --rate")
+            format!("{name}: its media clock is {ppm:+.0} ppm off {rate}; set its --rate")
         }
         TimestampUnit::Nanoseconds => {
             format!("{name}: its presentation times run {ppm:+.0} ppm off the clock of the capture")
@@ -211,18 +211,26 @@ pub(super) struct LedgerLine {
 
 /// The lines in the order of their hand-overs. On error returns the reason.
 pub(super) fn read_ledger(text: &str) -> Result<Vec<LedgerLine>, String> {
-    let mended =
-        |error: LedgerError| format!("{error}; give what taut send --packet-log FILE.csv writes");
+    let mended = |error: LedgerError| {
+        format!(
+            "{error}; use a file written by taut send --packet-log \
+                                      FILE.csv"
+        )
+    };
     let lines = LedgerLines::of(text.as_bytes()).map_err(|error| mended(error.into()))?;
     let knows = |columns: &[&str]| columns.iter().all(|name| lines.has(name));
     if knows(ReceivedPacket::COLUMNS) && !knows(SentPacket::COLUMNS) {
-        return Err("it is a receiver's ledger; give the sender's, which taut send --packet-log \
-                    FILE.csv writes, or listen where the stream arrives (--listen)"
+        return Err("it is a receiver's packet log; use the sender's, written by taut send \
+                    --packet-log FILE.csv, or listen where the stream arrives (--listen)"
             .to_owned());
     }
     let ledger = lines.packets::<SentPacket>(usize::MAX).map_err(mended)?;
-    let torn =
-        |line| format!("line {line} is no packet's; give it as taut send --packet-log wrote it");
+    let torn = |line| {
+        format!(
+            "line {line} is not a packet; use the file as taut send --packet-log wrote \
+                        it"
+        )
+    };
     if let Some(line) = ledger.torn {
         return Err(torn(line));
     }

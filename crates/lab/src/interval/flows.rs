@@ -84,7 +84,7 @@ impl TimestampUnit {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct SeenPacket {
+struct CapturedPacket {
     flow: u32,
     at: LocalTime,
     sequence: u32,
@@ -94,7 +94,7 @@ struct SeenPacket {
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     known: BTreeMap<FlowName, KnownFlow>,
-    seen: Vec<SeenPacket>,
+    seen: Vec<CapturedPacket>,
     uncertainty: Option<Span>,
 }
 
@@ -149,7 +149,7 @@ impl Flows {
         let next = KnownFlow { index: self.known.len() as u32, length: packet.length };
         let flow = self.known.entry(packet.name).or_insert(next).index;
         let StreamPacket { sequence, timestamp, .. } = *packet;
-        self.seen.push(SeenPacket { flow, at, sequence, timestamp });
+        self.seen.push(CapturedPacket { flow, at, sequence, timestamp });
     }
 
     pub(super) fn doubt(&mut self, uncertainty: Span) {
@@ -169,7 +169,7 @@ impl Flows {
             let mut seen = core::mem::take(&mut by_flow[index as usize]);
             seen.sort_by_key(|packet| packet.at);
             let bits = name.sequence_bits();
-            let follows = |pair: &&[SeenPacket]| {
+            let follows = |pair: &&[CapturedPacket]| {
                 let next = Wrapped { value: pair[0].sequence, bits }.plus(1);
                 pair[1].sequence == next.value
             };
@@ -200,7 +200,7 @@ impl Flows {
 
 /// Unwraps the numbers; begins a new part when the sender restarted. `length` is the sound in a
 /// packet, if known.
-fn number(seen: &[SeenPacket], bits: u32, length: Option<Span>) -> Vec<Vec<Numbered>> {
+fn number(seen: &[CapturedPacket], bits: u32, length: Option<Span>) -> Vec<Vec<Numbered>> {
     let mut stints: Vec<Vec<Numbered>> = Vec::new();
     let mut counters: Option<Counters> = None;
     let mut last = LocalTime::ZERO;
@@ -239,7 +239,7 @@ impl Counters {
 
     /// Number of a packet. Eight bits wrap after 32 ms of class A, so the presentation time
     /// determines the wraps.
-    fn number(&self, packet: &SeenPacket, length: Option<Span>) -> i64 {
+    fn number(&self, packet: &CapturedPacket, length: Option<Span>) -> i64 {
         let by_time = || {
             let (timestamp, number) = self.anchor.filter(|_| self.bits == 8)?;
             let since = self.timestamp?.peek(packet.timestamp?) - timestamp;
@@ -250,7 +250,7 @@ impl Counters {
         self.sequence.going_on_from(expected).peek(packet.sequence)
     }
 
-    fn take(&mut self, packet: &SeenPacket, number: i64) -> Numbered {
+    fn take(&mut self, packet: &CapturedPacket, number: i64) -> Numbered {
         let highest = self.sequence.highest().max(number);
         self.sequence = self.sequence.going_on_from(highest);
         let timestamp = packet.timestamp.map(|value| {

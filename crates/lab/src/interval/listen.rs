@@ -90,8 +90,8 @@ pub(super) fn listen(mut socket: Socket, flags: &IntervalFlags, stop: &Stop) -> 
             }
         });
         if let Err(error) = received {
-            let told = format!("the socket could not be read any more: {error}; run it again");
-            report.notes.push(told);
+            let reported = format!("cannot read the socket: {error}; repeat the measurement");
+            report.notes.push(reported);
             break;
         }
     }
@@ -100,10 +100,10 @@ pub(super) fn listen(mut socket: Socket, flags: &IntervalFlags, stop: &Stop) -> 
     for (count, what) in [
         (
             counters.kernel_drops,
-            "packets found no room in the socket's buffer; this host is too busy",
+            "packets did not fit in the socket's buffer; this host is too busy",
         ),
-        (counters.unstamped, "packets had no stamp of the kernel, and count when they were read"),
-        (unkept, "packets found no room in the log; use a shorter --duration"),
+        (counters.unstamped, "packets had no kernel timestamp; their read time is used"),
+        (unkept, "packets did not fit in the log; use a shorter --duration"),
     ] {
         if count > 0 {
             report.notes.push(format!("{count} {what}"));
@@ -112,7 +112,7 @@ pub(super) fn listen(mut socket: Socket, flags: &IntervalFlags, stop: &Stop) -> 
     if report.rows.is_empty() {
         report.rows.push(ReportRow::invalid(
             socket.name(),
-            "no stream of RTP or AVTP came; start the sender first, and check the address and the \
+            "no RTP or AVTP stream arrived; start the sender first, and check the address and the \
              firewall (taut doctor)",
         ));
     }

@@ -23,7 +23,7 @@ const LOOK: Span = Span::from_millis(50);
 
 /// Its row: the limit of accuracy of the other rows.
 pub(super) fn error() -> ReportRow {
-    const NAME: &str = "stamps of this host";
+    const NAME: &str = "timestamps of this host";
     match measured() {
         Ok((series, uncertainty)) => {
             let mut row = ReportRow::named(NAME).with(&series);
@@ -39,11 +39,11 @@ pub(super) fn error() -> ReportRow {
 /// the timestamps' clock.
 fn measured() -> Result<(Series, Span), String> {
     let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let told = |error: &dyn core::fmt::Display| format!("packets to this host: {error}");
+    let reported = |error: &dyn core::fmt::Display| format!("packets to this host: {error}");
     let mut receiver =
-        BlockedUdp::open(&UdpOptions::receiver(nobody), LOOK).map_err(|error| told(&error))?;
+        BlockedUdp::open(&UdpOptions::receiver(nobody), LOOK).map_err(|error| reported(&error))?;
     let options = UdpOptions::sender(vec![receiver.local()]);
-    let mut sender = DirectLink::open(&options).map_err(|error| told(&error))?;
+    let mut sender = DirectLink::open(&options).map_err(|error| reported(&error))?;
     let mut series = Series::with_room(PACKETS as usize);
     let mut uncertainty = Span::ZERO;
     let begin = now();
@@ -64,11 +64,11 @@ fn measured() -> Result<(Series, Span), String> {
                     uncertainty = uncertainty.max(datagram.arrival.uncertainty);
                 }
             });
-            received.map_err(|error| told(&error))?;
+            received.map_err(|error| reported(&error))?;
         }
         if !came {
             return Err(format!(
-                "a packet to this host did not come within {TIMEOUT}; run it again"
+                "a packet to this host did not arrive within {TIMEOUT}; repeat the measurement"
             ));
         }
     }

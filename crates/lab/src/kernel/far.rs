@@ -57,8 +57,8 @@ pub fn measure_from(
         HostPlace::Namespace(_) | HostPlace::Ssh(_) => "",
     };
     report.notes.push(format!(
-        "packets were sent to {address}{way}, and count from the kernel's stamp on: what a network card, its interrupt and \
-         its moderation take before it is not in it"
+        "packets were sent to {address}{way}; times start at the kernel's timestamp, and exclude \
+         the network card, its interrupt and its interrupt moderation"
     ));
     report
 }

@@ -3,7 +3,7 @@ use tautline_report::StageSummary;
 
 use super::Way;
 use super::case::{CaseSender, KernelCase};
-use super::receivers::HeardArrival;
+use super::receivers::ArrivalRecord;
 use super::sender::{SentDatagram, SentPackets};
 use crate::report::{Points, Published, ReportRow, Statistic};
 use crate::statistics::{Missed, Series, Sorted};
@@ -11,7 +11,7 @@ use crate::statistics::{Missed, Series, Sorted};
 pub(super) fn row(
     case: &KernelCase,
     sent: &[SentDatagram],
-    heard: &[Option<HeardArrival>],
+    heard: &[Option<ArrivalRecord>],
 ) -> Result<ReportRow, String> {
     let begins = sent.first().map_or(LocalTime::ZERO, |sent| sent.due);
     let both = || sent.iter().zip(heard);
@@ -19,7 +19,7 @@ pub(super) fn row(
     let packets = both().map(|(sent, heard)| Some((sent.due, (*heard)?)));
     let mut row = found(case, begins, packets, taken)?;
     let handing = both().filter_map(|(sent, heard)| {
-        let heard = heard.filter(HeardArrival::is_stamped)?;
+        let heard = heard.filter(ArrivalRecord::is_stamped)?;
         Some((heard.arrival - sent.handed).max(Span::ZERO))
     });
     let late = Sorted::of(sent.iter().map(|sent| sent.handed - sent.due)).summary();
@@ -34,7 +34,7 @@ pub(super) fn far_row(
     case: &KernelCase,
     begins: LocalTime,
     sent: &SentPackets,
-    heard: &[Option<HeardArrival>],
+    heard: &[Option<ArrivalRecord>],
 ) -> Result<ReportRow, String> {
     // Sorts by arrival instead of number, as packets may be reordered.
     let mut came: Vec<_> = heard.iter().flatten().map(|heard| (heard.arrival, *heard)).collect();
@@ -48,7 +48,7 @@ pub(super) fn far_row(
 fn found(
     case: &KernelCase,
     begins: LocalTime,
-    packets: impl Iterator<Item = Option<(LocalTime, HeardArrival)>>,
+    packets: impl Iterator<Item = Option<(LocalTime, ArrivalRecord)>>,
     taken: u64,
 ) -> Result<ReportRow, String> {
     let mut waits = Series::with_room(case.count);
@@ -68,12 +68,15 @@ fn found(
     }
     if waits.values().is_empty() {
         return Err(match (unstamped, &case.sender) {
-            (1.., _) => "the kernel gave no stamp of arrival; run it outside a container or sandbox",
-            (0, CaseSender::Far(_)) => {
-                "no packet came; see that a firewall here lets UDP through (taut doctor), or give an \
-                 address of this machine that is reached, with --at"
+            (1.., _) => {
+                "the kernel gave no arrival timestamps; run it outside a container or \
+                         sandbox"
             }
-            (0, _) => "no packet came; look whether loopback is up (ip link show lo)",
+            (0, CaseSender::Far(_)) => {
+                "no packet arrived; check that the firewall accepts UDP (taut doctor), or set a \
+                 reachable address of this machine with --at"
+            }
+            (0, _) => "no packet arrived; check that loopback is up (ip link show lo)",
         }
         .to_owned());
     }
@@ -82,7 +85,7 @@ fn found(
     row.missed = Some(Missed::of(taken.saturating_sub(came), taken));
     row.add("payload_bytes", "payload, bytes", case.packets.payload);
     if unstamped > 0 {
-        row.add("unstamped", "without a stamp", unstamped);
+        row.add("unstamped", "without a timestamp", unstamped);
     }
     row.add("stdev_ns", "stdev", row.measured.and_then(|measured| measured.stdev_ns));
     if case.way == Way::Direct {
@@ -103,7 +106,7 @@ fn found(
 /// Parts of a packet's time at the direct link: until the device's period ended, until its thread
 /// woke, and until it was read. A packet that arrived after the wake-up, but was read with the
 /// others, has neither of the first two.
-fn parts(case: &KernelCase, begins: LocalTime, heard: &HeardArrival) -> [Span; 3] {
+fn parts(case: &KernelCase, begins: LocalTime, heard: &ArrivalRecord) -> [Span; 3] {
     let tick = case.tick.as_nanos().max(1);
     let since = (heard.arrival - begins).as_nanos();
     let after = since.div_euclid(tick) + i64::from(since.rem_euclid(tick) > 0);
@@ -146,7 +149,7 @@ pub(super) fn growth(rows: &[ReportRow], senders: &[CaseSender]) -> Vec<String> 
         let row = rows.iter().find(|row| row.name == name)?;
         row.measured?.mean_ns.filter(|mean| *mean > 0)
     };
-    let told = senders.iter().filter_map(|sender| {
+    let reported = senders.iter().filter_map(|sender| {
         let theirs = match sender {
             CaseSender::OneCore => "29.8 % (B, one core)",
             CaseSender::TwoCores => "67.1 % (A, two cores)",
@@ -160,5 +163,5 @@ pub(super) fn growth(rows: &[ReportRow], senders: &[CaseSender]) -> Vec<String> 
              2020 has {theirs} on a silent network"
         ))
     });
-    told.collect()
+    reported.collect()
 }

@@ -18,7 +18,7 @@ use crate::schedule::OpenSchedule;
 
 /// A packet that was read; its index in the log is its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct HeardArrival {
+pub(super) struct ArrivalRecord {
     pub(super) arrival: LocalTime,
     /// Uncertainty of `arrival`; [`Span::MAX`] without a timestamp.
     pub(super) uncertainty: Span,
@@ -27,14 +27,14 @@ pub(super) struct HeardArrival {
     pub(super) read: LocalTime,
 }
 
-impl HeardArrival {
+impl ArrivalRecord {
     pub(super) fn is_stamped(&self) -> bool {
         self.uncertainty != Span::MAX
     }
 }
 
 pub(super) struct Log {
-    pub(super) heard: Vec<Option<HeardArrival>>,
+    pub(super) heard: Vec<Option<ArrivalRecord>>,
     /// `errno` of a failed call, or 0.
     pub(super) error: i32,
 }
@@ -45,7 +45,7 @@ pub(super) struct KernelReceiver {
     socket: OpenedSocket,
     local: SocketAddr,
     run: u32,
-    heard: Vec<Option<HeardArrival>>,
+    heard: Vec<Option<ArrivalRecord>>,
     over: Stop,
 }
 
@@ -130,12 +130,12 @@ impl KernelReceiver {
     }
 }
 
-fn note(heard: &mut [Option<HeardArrival>], run: u32, datagram: &Datagram<'_>, woke: LocalTime) {
+fn note(heard: &mut [Option<ArrivalRecord>], run: u32, datagram: &Datagram<'_>, woke: LocalTime) {
     let word = |at: usize| datagram.bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
     let (Some(named), Some(number)) = (word(0), word(4)) else { return };
     let place = heard.get_mut(number as usize).filter(|place| named == run && place.is_none());
     if let Some(place) = place {
-        *place = Some(HeardArrival {
+        *place = Some(ArrivalRecord {
             arrival: datagram.arrival.at,
             uncertainty: datagram.arrival.uncertainty,
             woke,

@@ -62,7 +62,7 @@ impl PacketRun {
         let asked = stop.clone();
         let (thread, granted) = spawn("taut-sends", scheduler, 0, move || sender.run(&asked))
             .map_err(|error| {
-                format!("its thread could not be started: {error}; end other programs there")
+                format!("cannot start its thread: {error}; end other programs there")
             })?;
         if !granted.is_granted() {
             stop.request();
@@ -93,10 +93,10 @@ impl KernelSender {
         receiver: SocketAddr,
     ) -> Result<Self, String> {
         let socket = UdpSocket::bind((any(receiver.is_ipv6()), 0)).map_err(|error| {
-            format!("a socket to send from: {error}; end other programs or raise ulimit -n")
+            format!("cannot open a socket: {error}; end other programs or raise ulimit -n")
         })?;
         socket.connect(receiver).map_err(|error| {
-            format!("sending to {receiver}: {error}; give an address that is reached, with --at")
+            format!("cannot send to {receiver}: {error}; set a reachable address with --at")
         })?;
         let never = SentDatagram { due: LocalTime::NEVER, handed: LocalTime::NEVER, taken: false };
         let mut log = vec![never; run.count];

@@ -3,7 +3,7 @@ use tautline_trial::snapshot;
 
 use super::far::{Unmeasured, run_all};
 use super::figures::{far_row, growth, row};
-use super::receivers::HeardArrival;
+use super::receivers::ArrivalRecord;
 use super::sender::SentDatagram;
 use super::*;
 use crate::cases::Cases;
@@ -41,9 +41,9 @@ fn sent(count: usize) -> Vec<SentDatagram> {
     (0..count).map(of).collect()
 }
 
-fn heard(arrival: LocalTime, woke: LocalTime) -> Option<HeardArrival> {
+fn heard(arrival: LocalTime, woke: LocalTime) -> Option<ArrivalRecord> {
     let uncertainty = Span::from_nanos(50);
-    Some(HeardArrival { arrival, uncertainty, woke, read: woke + micros(2) })
+    Some(ArrivalRecord { arrival, uncertainty, woke, read: woke + micros(2) })
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn the_device_meets_every_part_of_its_period_once_in_a_case() {
 fn where_the_kernel_gives_no_stamps_the_row_is_void_with_the_mend() {
     let sent = sent(2);
     let none = |_: &SentDatagram| {
-        Some(HeardArrival { arrival: at(1), uncertainty: Span::MAX, woke: at(1), read: at(1) })
+        Some(ArrivalRecord { arrival: at(1), uncertainty: Span::MAX, woke: at(1), read: at(1) })
     };
     let log: Vec<_> = sent.iter().map(none).collect();
     let why = row(&case(Way::Blocked, 2), &sent, &log).unwrap_err();
@@ -181,9 +181,9 @@ fn how_much_longer_packets_take_is_told_beside_what_others_found() {
     };
     let rows = [row("1ms blocked, one core", 1000), row("20ms blocked, one core", 1500)];
     let both = [CaseSender::OneCore, CaseSender::TwoCores];
-    let told = growth(&rows, &both);
-    assert_eq!(told.len(), 1);
-    assert!(told[0].contains("+50.0 %") && told[0].contains("29.8 %"), "{told:?}");
+    let reported = growth(&rows, &both);
+    assert_eq!(reported.len(), 1);
+    assert!(reported[0].contains("+50.0 %") && reported[0].contains("29.8 %"), "{reported:?}");
     assert!(growth(&rows[..1], &both).is_empty());
 }
 

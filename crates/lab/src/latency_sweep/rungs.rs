@@ -9,7 +9,7 @@ use crate::report::{Published, Statistic};
 use crate::streams::LabStream;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rung {
+pub struct SweepCase {
     pub name: &'static str,
     /// Of both devices, whose buffers hold two.
     pub period: Span,
@@ -26,8 +26,8 @@ const fn thesis(
     name: &'static str,
     [period, ptime, latency]: [i64; 3],
     measured_ms: [[i64; 2]; 2],
-) -> Rung {
-    Rung {
+) -> SweepCase {
+    SweepCase {
         name,
         period: Span::from_millis(period),
         ptime: Span::from_millis(ptime),
@@ -36,8 +36,8 @@ const fn thesis(
     }
 }
 
-const fn below(name: &'static str, [period, ptime, latency]: [i64; 3]) -> Rung {
-    Rung {
+const fn below(name: &'static str, [period, ptime, latency]: [i64; 3]) -> SweepCase {
+    SweepCase {
         name,
         period: Span::from_micros(period),
         ptime: Span::from_micros(ptime),
@@ -47,7 +47,7 @@ const fn below(name: &'static str, [period, ptime, latency]: [i64; 3]) -> Rung {
 }
 
 /// From the longest to the shortest. Periods below 1 ms are whole frames at 48 kHz: 32 are 667 µs.
-pub const RUNGS: [Rung; 14] = [
+pub const RUNGS: [SweepCase; 14] = [
     thesis("test 1", [20, 20, 100], [[120, 120], [120, 120]]),
     thesis("test 2", [20, 20, 80], [[100, 100], [100, 100]]),
     thesis("test 3", [10, 10, 60], [[70, 70], [70, 70]]),
@@ -67,7 +67,7 @@ pub const RUNGS: [Rung; 14] = [
 const SILENT: &str = "Lund 2020, table 3.4";
 const NOISY: &str = "Lund 2020, table 3.3";
 
-impl fmt::Display for Rung {
+impl fmt::Display for SweepCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, period, ptime, latency, measured_ms } = self;
         match period == ptime {
@@ -78,7 +78,7 @@ impl fmt::Display for Rung {
     }
 }
 
-impl Rung {
+impl SweepCase {
     pub fn plan(&self, base: &LabStream) -> LabStream {
         let frames = self.period.as_nanos() * i64::from(base.rate) + 500_000_000;
         LabStream {
@@ -127,24 +127,24 @@ mod tests {
 
     #[test]
     fn each_rung_is_told_by_what_is_configured_and_has_a_name_of_its_own() {
-        let told = RUNGS.map(|rung| rung.to_string());
-        snapshot!(told[0]);
-        snapshot!(told[9]);
-        snapshot!(told[11]);
-        for (index, name) in told.iter().enumerate() {
-            assert!(!told[..index].contains(name), "{name}");
+        let reported = RUNGS.map(|case| case.to_string());
+        snapshot!(reported[0]);
+        snapshot!(reported[9]);
+        snapshot!(reported[11]);
+        for (index, name) in reported.iter().enumerate() {
+            assert!(!reported[..index].contains(name), "{name}");
         }
     }
 
     #[test]
     fn each_noise_stands_beside_the_table_that_had_it() {
-        let told = |noise| {
+        let reported = |noise| {
             let all = RUNGS[5].published(noise).into_iter();
             all.map(|one| (one.source, one.name, one.value_ns / 1_000_000)).collect::<Vec<_>>()
         };
-        assert_eq!(told(Noise::SILENT), [(SILENT, "silent A", 45), (SILENT, "silent B", 45)]);
-        assert_eq!(told(Noise::NOISY), [(NOISY, "noisy A", 45), (NOISY, "noisy B", 50)]);
-        assert_eq!(told(Noise::UNHANDLED), []);
+        assert_eq!(reported(Noise::SILENT), [(SILENT, "silent A", 45), (SILENT, "silent B", 45)]);
+        assert_eq!(reported(Noise::NOISY), [(NOISY, "noisy A", 45), (NOISY, "noisy B", 50)]);
+        assert_eq!(reported(Noise::UNHANDLED), []);
         assert_eq!(RUNGS[13].published(Noise::NOISY), []);
     }
 }

@@ -8,7 +8,7 @@ use tautline_io::clock::now;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::datagrams::is_no_news;
-use super::{BEAT, BurdenError, BurdenReport, Until};
+use super::{BEAT, LoadgenError, LoadgenReport, Until};
 use crate::impair::BitRate;
 
 const PIECE: usize = 1 << 16;
@@ -23,8 +23,8 @@ pub(super) fn send(
     to: SocketAddr,
     rate: Option<BitRate>,
     until: &Until<'_>,
-) -> Result<BurdenReport, BurdenError> {
-    let failed = |error| BurdenError::Socket { what: "sending by TCP to", address: to, error };
+) -> Result<LoadgenReport, LoadgenError> {
+    let failed = |error| LoadgenError::Socket { what: "sending by TCP to", address: to, error };
     let given_up = now() + TIMEOUT;
     let mut stream = loop {
         match TcpStream::connect_timeout(&to, Duration::from_nanos(TIMEOUT.as_nanos() as u64)) {
@@ -37,7 +37,7 @@ pub(super) fn send(
     };
     stream.set_write_timeout(Some(beat())).map_err(failed)?;
     let piece = [0; PIECE];
-    let mut tally = BurdenReport::default();
+    let mut tally = LoadgenReport::default();
     let begun = now();
     while until.sleep(rate.map_or(begun, |rate| begun + takes(tally.bytes, rate))) {
         match stream.write(&piece) {
@@ -57,11 +57,11 @@ fn takes(bytes: u64, rate: BitRate) -> Span {
     Span::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX / 2))
 }
 
-fn listening(address: SocketAddr) -> impl Fn(io::Error) -> BurdenError + Copy {
-    move |error| BurdenError::Socket { what: "listening for TCP at", address, error }
+fn listening(address: SocketAddr) -> impl Fn(io::Error) -> LoadgenError + Copy {
+    move |error| LoadgenError::Socket { what: "listening for TCP at", address, error }
 }
 
-pub(super) fn receive(at: SocketAddr, until: &Until<'_>) -> Result<BurdenReport, BurdenError> {
+pub(super) fn receive(at: SocketAddr, until: &Until<'_>) -> Result<LoadgenReport, LoadgenError> {
     let listener = TcpListener::bind(at).map_err(listening(at))?;
     receive_by(&listener, at, until)
 }
@@ -70,10 +70,10 @@ pub(super) fn receive_by(
     listener: &TcpListener,
     at: SocketAddr,
     until: &Until<'_>,
-) -> Result<BurdenReport, BurdenError> {
+) -> Result<LoadgenReport, LoadgenError> {
     let failed = listening(at);
     listener.set_nonblocking(true).map_err(failed)?;
-    let mut tally = BurdenReport::default();
+    let mut tally = LoadgenReport::default();
     let mut room = vec![0; PIECE];
     let mut next: LocalTime = now();
     while until.sleep(next) {
@@ -89,7 +89,7 @@ pub(super) fn receive_by(
 fn drain(
     mut stream: TcpStream,
     room: &mut [u8],
-    tally: &mut BurdenReport,
+    tally: &mut LoadgenReport,
     until: &Until<'_>,
 ) -> io::Result<()> {
     stream.set_nonblocking(false)?;

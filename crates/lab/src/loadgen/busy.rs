@@ -1,8 +1,8 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::Burden;
-use super::running::{BurdenSide, RunningBurdens, among};
+use super::LoadKind;
+use super::running::{LoadSide, RunningBurdens, among};
 use crate::hosts::HostError;
 use crate::streams::{LabStream, StreamEnds};
 
@@ -37,8 +37,8 @@ impl FromStr for BusyHost {
     fn from_str(text: &str) -> Result<Self, String> {
         let refused = || {
             format!(
-                "`{text}` is no load; write spin, spin:4 or stress-ng:cpu,4, each option of stress-ng \
-                 with its value"
+                "invalid load '{text}': use spin, spin:4 or stress-ng:cpu,4, each option of \
+                 stress-ng with its value"
             )
         };
         match text.split_once(':') {
@@ -71,7 +71,7 @@ impl BusyHost {
     ) -> Result<T, HostError> {
         let start = |running: &mut RunningBurdens, ends: &mut StreamEnds| {
             let burden = self.burden(ends.receiver.description().cpus);
-            running.start_surely(ends, BurdenSide::Receiver, &burden)
+            running.start_surely(ends, LoadSide::Receiver, &burden)
         };
         among(ends, plan, start, |ends, ()| run(ends)).map(|(came, _)| came)
     }
@@ -92,11 +92,11 @@ impl BusyHost {
         load.map_or_else(|| row.to_string(), |load| format!("{row}, loaded by {load}"))
     }
 
-    pub(crate) fn burden(&self, cpus: usize) -> Burden {
+    pub(crate) fn burden(&self, cpus: usize) -> LoadKind {
         match self {
-            Self::Spin => Burden::Cpu { threads: cpus as u32 },
-            Self::Spinners(threads) => Burden::Cpu { threads: *threads },
-            Self::StressNg(options) => Burden::StressNg {
+            Self::Spin => LoadKind::Cpu { threads: cpus as u32 },
+            Self::Spinners(threads) => LoadKind::Cpu { threads: *threads },
+            Self::StressNg(options) => LoadKind::StressNg {
                 words: options
                     .iter()
                     .flat_map(|(name, value)| [format!("--{name}"), value.clone()])
@@ -115,10 +115,10 @@ mod tests {
         let burden = |text: &str| text.parse::<BusyHost>().unwrap().burden(8);
         assert_eq!(
             (burden("spin"), burden("spin:3")),
-            (Burden::Cpu { threads: 8 }, Burden::Cpu { threads: 3 })
+            (LoadKind::Cpu { threads: 8 }, LoadKind::Cpu { threads: 3 })
         );
         let words = ["--cpu", "4", "--vm", "1"].map(str::to_owned).to_vec();
-        assert_eq!(burden("stress-ng:cpu,4,vm,1"), Burden::StressNg { words });
+        assert_eq!(burden("stress-ng:cpu,4,vm,1"), LoadKind::StressNg { words });
         for text in ["spin", "spin:3", "stress-ng:cpu,4,vm,1"] {
             assert_eq!(
                 text.parse::<BusyHost>().unwrap().to_string(),

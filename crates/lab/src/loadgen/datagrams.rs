@@ -8,7 +8,7 @@ use tautline_io::clock::now;
 use tautline_io::udp::any;
 use tautline_proto::time::Span;
 
-use super::{BEAT, BurdenError, BurdenReport, Until, message};
+use super::{BEAT, LoadgenError, LoadgenReport, Until, message};
 use crate::if_inet6::{self, held};
 use crate::impair::BitRate;
 
@@ -24,22 +24,22 @@ const HEADS: [usize; 2] = [28, 48];
 
 const LISTENING: &str = "listening for chatter at";
 
-fn failed(what: &'static str, address: SocketAddr) -> impl Fn(io::Error) -> BurdenError {
-    move |error| BurdenError::Socket { what, address, error }
+fn failed(what: &'static str, address: SocketAddr) -> impl Fn(io::Error) -> LoadgenError {
+    move |error| LoadgenError::Socket { what, address, error }
 }
 
 pub(super) fn multicast(
     by: SocketAddr,
     rate: BitRate,
     until: &Until<'_>,
-) -> Result<BurdenReport, BurdenError> {
-    let failed = |error| BurdenError::NoNetwork { address: by, error };
+) -> Result<LoadgenReport, LoadgenError> {
+    let failed = |error| LoadgenError::NoNetwork { address: by, error };
     let (socket, group) = towards(by).map_err(failed)?;
     let bytes = (MEDIA_BYTES + HEADS[usize::from(group.is_ipv6())]) as u64;
     let interval = (bytes * 8 * 1_000_000_000 / rate.0.max(1)) as i64;
     let mut packet = [0; MEDIA_BYTES];
     packet[..2].copy_from_slice(&[0x80, 0x7f]);
-    let mut tally = BurdenReport::default();
+    let mut tally = LoadgenReport::default();
     let begun = now();
     // Scheduled from the start, so packets delayed by a stall follow.
     while until.sleep(begun + Span::from_nanos(interval).times(tally.tried() as i64)) {
@@ -47,7 +47,7 @@ pub(super) fn multicast(
         tally.sent(socket.send_to(&packet, group).map(|_| bytes));
     }
     if tally.packets == 0 && tally.refused > 0 {
-        return Err(failed(io::Error::other("the kernel would send none of the packets")));
+        return Err(failed(io::Error::other("the kernel rejected all packets")));
     }
     Ok(tally)
 }
@@ -76,12 +76,12 @@ pub(super) fn chatter(
     to: SocketAddr,
     rate: u32,
     until: &Until<'_>,
-) -> Result<BurdenReport, BurdenError> {
+) -> Result<LoadgenReport, LoadgenError> {
     let failed = failed("sending chatter to", to);
     let socket = UdpSocket::bind((any(to.is_ipv6()), 0)).map_err(&failed)?;
     socket.connect(to).map_err(failed)?;
     let mut random = fastrand::Rng::with_seed(1);
-    let mut tally = BurdenReport::default();
+    let mut tally = LoadgenReport::default();
     let begun = now();
     let due = |packets: u64| {
         let nanos = (packets as i64).saturating_mul(1_000_000_000) / i64::from(rate.max(1));
@@ -97,7 +97,7 @@ pub(super) fn chatter(
     Ok(tally)
 }
 
-pub(super) fn listen(at: SocketAddr, until: &Until<'_>) -> Result<BurdenReport, BurdenError> {
+pub(super) fn listen(at: SocketAddr, until: &Until<'_>) -> Result<LoadgenReport, LoadgenError> {
     let socket = UdpSocket::bind(at).map_err(failed(LISTENING, at))?;
     listen_by(&socket, at, until)
 }
@@ -106,11 +106,11 @@ pub(super) fn listen_by(
     socket: &UdpSocket,
     at: SocketAddr,
     until: &Until<'_>,
-) -> Result<BurdenReport, BurdenError> {
+) -> Result<LoadgenReport, LoadgenError> {
     let failed = failed(LISTENING, at);
     let beat = Duration::from_nanos(BEAT.as_nanos() as u64);
     socket.set_read_timeout(Some(beat)).map_err(&failed)?;
-    let mut tally = BurdenReport::default();
+    let mut tally = LoadgenReport::default();
     let mut room = [0; 2048];
     while !until.is_over() {
         match socket.recv(&mut room) {

@@ -4,8 +4,8 @@ use core::fmt;
 use core::str::FromStr;
 use std::net::SocketAddr;
 
-use super::running::{BurdenSide, RunningBurdens, among};
-use super::{Burden, BurdenReport, CHATTER_RATE, MULTICAST_RATE};
+use super::running::{LoadSide, RunningBurdens, among};
+use super::{CHATTER_RATE, LoadKind, LoadgenReport, MULTICAST_RATE};
 use crate::hosts::HostError;
 use crate::impair::BitRate;
 use crate::report::ReportRow;
@@ -50,7 +50,7 @@ impl FromStr for Noise {
             "silent" => Ok(Self::SILENT),
             "noisy" => Ok(Self::NOISY),
             "unhandled" => Ok(Self::UNHANDLED),
-            _ => Err(format!("`{text}` is no noise; write silent, noisy or unhandled")),
+            _ => Err(format!("invalid noise '{text}': must be silent, noisy or unhandled")),
         }
     }
 }
@@ -84,11 +84,11 @@ impl fmt::Display for Noise {
 
 #[derive(Debug, Clone, Default)]
 pub struct Beside {
-    pub reports: Vec<BurdenReport>,
+    pub reports: Vec<LoadgenReport>,
 }
 
 impl Beside {
-    fn of(&self, kind: &str) -> Option<&BurdenReport> {
+    fn of(&self, kind: &str) -> Option<&LoadgenReport> {
         self.reports.iter().find(|report| report.kind == kind)
     }
 
@@ -130,21 +130,21 @@ impl Noise {
     ) -> Result<(), HostError> {
         if self.multicast {
             let by = SocketAddr::from(ends.reached(plan.at, 1)?);
-            let burden = Burden::Multicast { by, rate: MULTICAST_RATE };
-            running.start(ends, BurdenSide::Sender, &burden, None)?;
+            let burden = LoadKind::Multicast { by, rate: MULTICAST_RATE };
+            running.start(ends, LoadSide::Sender, &burden, None)?;
         }
         if self.chatter {
-            let to = running.sink(ends, plan, |at| Burden::ChatterSink { at })?;
-            let burden = Burden::Chatter { to, rate: CHATTER_RATE };
-            running.start(ends, BurdenSide::Sender, &burden, None)?;
+            let to = running.sink(ends, plan, |at| LoadKind::ChatterSink { at })?;
+            let burden = LoadKind::Chatter { to, rate: CHATTER_RATE };
+            running.start(ends, LoadSide::Sender, &burden, None)?;
         }
         if let Some(rate) = self.tcp {
-            let to = running.sink(ends, plan, |at| Burden::TcpSink { at })?;
+            let to = running.sink(ends, plan, |at| LoadKind::TcpSink { at })?;
             let rate = match rate {
                 TcpRate::Full => None,
                 TcpRate::Most(rate) => Some(rate),
             };
-            running.start(ends, BurdenSide::Sender, &Burden::Tcp { to, rate }, None)?;
+            running.start(ends, LoadSide::Sender, &LoadKind::Tcp { to, rate }, None)?;
         }
         Ok(())
     }

@@ -10,14 +10,14 @@ use tautline_io::thread::Scheduler;
 use tautline_io::thread::affinity::pin_to;
 use tautline_proto::time::Span;
 
-use super::{BEAT, BurdenError, BurdenReport, Until};
+use super::{BEAT, LoadgenError, LoadgenReport, Until};
 use crate::hosts::{BoundedLine, lines_within};
 use crate::signals::interrupt;
 
 /// Loop turns between looks at the clock: well below a millisecond.
 const TURNS: u32 = 10_000;
 
-pub(super) fn turn(threads: u32, until: &Until<'_>) -> Result<BurdenReport, BurdenError> {
+pub(super) fn turn(threads: u32, until: &Until<'_>) -> Result<LoadgenReport, LoadgenError> {
     std::thread::scope(|scope| {
         for _ in 0..threads {
             let spin = || {
@@ -28,10 +28,10 @@ pub(super) fn turn(threads: u32, until: &Until<'_>) -> Result<BurdenReport, Burd
             let spinner = std::thread::Builder::new().name("loadgen".into());
             if let Err(error) = spinner.spawn_scoped(scope, spin) {
                 until.stop.request();
-                return Err(BurdenError::System { what: "starting a thread", error });
+                return Err(LoadgenError::System { what: "cannot start a thread", error });
             }
         }
-        Ok(BurdenReport::default())
+        Ok(LoadgenReport::default())
     })
 }
 
@@ -43,15 +43,15 @@ pub(super) fn rival(
     scheduler: Scheduler,
     core: usize,
     until: &Until<'_>,
-) -> Result<BurdenReport, BurdenError> {
-    let refused = |why: String| BurdenError::Rival { scheduler, core, why };
+) -> Result<LoadgenReport, LoadgenError> {
+    let refused = |why: String| LoadgenError::Rival { scheduler, core, why };
     let works = || {
         pin_to(core).map_err(|error| refused(error.to_string()))?;
         let granted = scheduler.apply();
         if !granted.is_granted() {
             return Err(refused(granted.to_string()));
         }
-        let mut tally = BurdenReport::default();
+        let mut tally = LoadgenReport::default();
         while !until.is_over() {
             let rests = now() + RIVAL.0;
             while now() < rests && !until.is_over() {
@@ -65,8 +65,8 @@ pub(super) fn rival(
     // A separate thread, so that the calling one keeps its scheduler.
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("rival".into()).spawn_scoped(scope, works);
-        let thread =
-            thread.map_err(|error| BurdenError::System { what: "starting a thread", error })?;
+        let thread = thread
+            .map_err(|error| LoadgenError::System { what: "cannot start a thread", error })?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -75,9 +75,9 @@ pub(super) fn rival(
 const PAGE: usize = 4096;
 const PIECE: usize = 1 << 20;
 
-pub(super) fn touch(bytes: u64, until: &Until<'_>) -> BurdenReport {
+pub(super) fn touch(bytes: u64, until: &Until<'_>) -> LoadgenReport {
     let mut memory = vec![0_u8; usize::try_from(bytes).unwrap_or(usize::MAX).max(PAGE)];
-    let mut tally = BurdenReport::default();
+    let mut tally = LoadgenReport::default();
     loop {
         for piece in memory.chunks_mut(PIECE) {
             if until.is_over() {
@@ -96,15 +96,18 @@ fn timeout(most: Option<Span>) -> Option<String> {
     Some(format!("--timeout={seconds}s"))
 }
 
-pub(super) fn stress_ng(words: &[String], until: &Until<'_>) -> Result<BurdenReport, BurdenError> {
+pub(super) fn stress_ng(
+    words: &[String],
+    until: &Until<'_>,
+) -> Result<LoadgenReport, LoadgenError> {
     let mut command = Command::new("stress-ng");
     // It ends even if this process is killed.
     command.args(timeout(until.ends.map(|ends| ends - now()))).args(words);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(BurdenError::NoStressNg)?;
+    let mut child = command.spawn().map_err(LoadgenError::NoStressNg)?;
     // Its output may exceed a pipe's buffer.
     let said = child.stderr.take().map(|said| std::thread::spawn(move || last_line(said)));
-    let failed = |error| BurdenError::System { what: "waiting for stress-ng", error };
+    let failed = |error| LoadgenError::System { what: "waiting for stress-ng", error };
     let mut stopped = false;
     let status = loop {
         if let Some(status) = child.try_wait().map_err(failed)? {
@@ -118,10 +121,10 @@ pub(super) fn stress_ng(words: &[String], until: &Until<'_>) -> Result<BurdenRep
     };
     // An interrupted program may report failure.
     if stopped || status.success() {
-        return Ok(BurdenReport::default());
+        return Ok(LoadgenReport::default());
     }
     let said = said.and_then(|said| said.join().ok()).flatten().unwrap_or("nothing".into());
-    Err(BurdenError::StressNg { words: words.join(" "), status: status.to_string(), said })
+    Err(LoadgenError::StressNg { words: words.join(" "), status: status.to_string(), said })
 }
 
 const LINE: usize = 1 << 16;
@@ -144,9 +147,9 @@ mod tests {
 
     #[test]
     fn stress_ng_is_told_to_end_by_itself_after_what_burdens_with_it() {
-        let told = |millis| timeout(Some(Span::from_millis(millis)));
-        assert_eq!(told(61_500).as_deref(), Some("--timeout=62s"));
-        assert_eq!(told(-5).as_deref(), Some("--timeout=1s"), "and 0 would be for ever");
+        let reported = |millis| timeout(Some(Span::from_millis(millis)));
+        assert_eq!(reported(61_500).as_deref(), Some("--timeout=62s"));
+        assert_eq!(reported(-5).as_deref(), Some("--timeout=1s"), "and 0 would be for ever");
         assert_eq!(timeout(None), None);
     }
 }

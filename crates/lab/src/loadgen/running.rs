@@ -6,19 +6,19 @@ use std::time::Duration;
 use tautline_io::udp::any;
 use tautline_proto::time::Span;
 
-use super::{Burden, BurdenReport};
+use super::{LoadKind, LoadgenReport};
 use crate::hosts::{ChildEnded, ChildLimits, ChildState, HostError, LabHost};
 use crate::streams::{LabStream, StreamEnds, TRIES};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BurdenSide {
+pub(crate) enum LoadSide {
     Sender,
     Receiver,
 }
 
 /// Running loads in start order: readers before senders.
 pub(crate) struct RunningBurdens {
-    children: Vec<(BurdenSide, u32, &'static str)>,
+    children: Vec<(LoadSide, u32, &'static str)>,
     /// Time limit if they are not ended, such as after an agent was killed.
     longest: Span,
 }
@@ -36,7 +36,7 @@ pub(crate) fn among<S, T>(
     plan: &LabStream,
     start: impl FnOnce(&mut RunningBurdens, &mut StreamEnds) -> Result<S, HostError>,
     run: impl FnOnce(&mut StreamEnds, S) -> Result<T, HostError>,
-) -> Result<(T, Vec<BurdenReport>), HostError> {
+) -> Result<(T, Vec<LoadgenReport>), HostError> {
     let mut running =
         RunningBurdens { children: Vec::new(), longest: plan.settle + plan.duration + BEYOND };
     let done = start(&mut running, ends).and_then(|started| run(ends, started));
@@ -45,7 +45,7 @@ pub(crate) fn among<S, T>(
     Ok((done?, reports?))
 }
 
-impl BurdenSide {
+impl LoadSide {
     fn of(self, ends: &mut StreamEnds) -> &mut LabHost {
         match self {
             Self::Sender => &mut ends.sender,
@@ -58,8 +58,8 @@ impl RunningBurdens {
     pub(crate) fn start(
         &mut self,
         ends: &mut StreamEnds,
-        side: BurdenSide,
-        burden: &Burden,
+        side: LoadSide,
+        burden: &LoadKind,
         limits: Option<ChildLimits>,
     ) -> Result<u32, HostError> {
         let mut words: Vec<String> = ["lab", "loadgen"].map(str::to_owned).into();
@@ -74,8 +74,8 @@ impl RunningBurdens {
     pub(crate) fn start_surely(
         &mut self,
         ends: &mut StreamEnds,
-        side: BurdenSide,
-        burden: &Burden,
+        side: LoadSide,
+        burden: &LoadKind,
     ) -> Result<(), HostError> {
         let child = self.start(ends, side, burden, None)?;
         let host = side.of(ends);
@@ -92,14 +92,14 @@ impl RunningBurdens {
         &mut self,
         ends: &mut StreamEnds,
         plan: &LabStream,
-        burden: impl Fn(SocketAddr) -> Burden,
+        burden: impl Fn(SocketAddr) -> LoadKind,
     ) -> Result<SocketAddr, HostError> {
         let mut tried = 0;
         loop {
             let (address, port) = ends.reached(plan.at, 1)?;
             let any = any(address.is_ipv6());
             tried += 1;
-            match self.start_surely(ends, BurdenSide::Receiver, &burden((any, port).into())) {
+            match self.start_surely(ends, LoadSide::Receiver, &burden((any, port).into())) {
                 Ok(()) => return Ok((address, port).into()),
                 Err(HostError::Refused { .. }) if tried < TRIES => {}
                 Err(error) => return Err(error),
@@ -107,7 +107,7 @@ impl RunningBurdens {
         }
     }
 
-    fn end(self, ends: &mut StreamEnds) -> Result<Vec<BurdenReport>, HostError> {
+    fn end(self, ends: &mut StreamEnds) -> Result<Vec<LoadgenReport>, HostError> {
         let each = self.children.into_iter().rev();
         let reports: Vec<_> =
             each.map(|(side, child, kind)| end(side.of(ends), child, kind)).collect();
@@ -115,7 +115,7 @@ impl RunningBurdens {
     }
 }
 
-fn end(host: &mut LabHost, child: u32, kind: &str) -> Result<BurdenReport, HostError> {
+fn end(host: &mut LabHost, child: u32, kind: &str) -> Result<LoadgenReport, HostError> {
     if let ChildState::Ended(ended) = host.wait(child, Duration::ZERO)? {
         return Err(failed(host, kind, ended));
     }

@@ -7,7 +7,7 @@ use tautline_trial::snapshot;
 use super::*;
 use crate::Lab;
 
-fn ran(burden: &Burden, millis: i64) -> BurdenReport {
+fn ran(burden: &LoadKind, millis: i64) -> LoadgenReport {
     burden.run(&Stop::default(), Some(Span::from_millis(millis))).unwrap()
 }
 
@@ -60,7 +60,7 @@ fn a_chatter_is_read_packet_by_packet_at_the_other_end() {
         thread::spawn(move || datagrams::listen_by(&socket, at, &for_long(&stop)))
     };
     // Continues until the requested number is sent, read or not.
-    let sent = ran(&Burden::Chatter { to: at, rate: 1000 }, 2000);
+    let sent = ran(&LoadKind::Chatter { to: at, rate: 1000 }, 2000);
     stop.request();
     let read = sink.join().unwrap().unwrap();
     assert!(sent.packets + sent.refused >= 1000, "{sent:?}");
@@ -72,10 +72,10 @@ fn a_chatter_is_read_packet_by_packet_at_the_other_end() {
 
 #[test]
 fn what_the_kernel_would_not_send_is_no_burden() {
-    let mut tally = BurdenReport::default();
+    let mut tally = LoadgenReport::default();
     tally.sent(Ok(100));
     tally.sent(Err(io::Error::other("refused")));
-    let known = BurdenReport { packets: 1, bytes: 100, refused: 1, ..BurdenReport::default() };
+    let known = LoadgenReport { packets: 1, bytes: 100, refused: 1, ..LoadgenReport::default() };
     assert_eq!((&tally, tally.tried()), (&known, 2));
 }
 
@@ -90,7 +90,7 @@ fn tcp_carries_no_more_than_was_asked_for_and_is_read() {
     };
     let rate = Some(BitRate(80_000_000));
     let begins = now();
-    let sent = ran(&Burden::Tcp { to: at, rate }, 1000);
+    let sent = ran(&LoadKind::Tcp { to: at, rate }, 1000);
     // 10 MB/s for one second, and the piece in flight.
     assert!(sent.bytes > 0 && sent.bytes <= 10_000_000 + 65_536, "{sent:?}");
     stop.request();
@@ -103,23 +103,23 @@ fn tcp_carries_no_more_than_was_asked_for_and_is_read() {
 #[test]
 fn multicast_is_sent_at_the_rate_asked_for_and_nobody_reads_it() {
     let by = (Ipv4Addr::LOCALHOST, 9).into();
-    let sent = ran(&Burden::Multicast { by, rate: MULTICAST_RATE }, 1000);
+    let sent = ran(&LoadKind::Multicast { by, rate: MULTICAST_RATE }, 1000);
     assert!((1..=501).contains(&sent.packets), "{sent:?}");
     assert_eq!(sent.bytes, sent.packets * 1000, "{sent:?}");
 }
 
 #[test]
 fn spinners_take_the_processor_and_memory_is_written() {
-    let spun = ran(&Burden::Cpu { threads: 1 }, 300);
+    let spun = ran(&LoadKind::Cpu { threads: 1 }, 300);
     assert!(spun.cpu_ns > 0 && spun.duration_ns >= 300_000_000, "{spun:?}");
-    let touched = ran(&Burden::Memory { bytes: 1 << 22 }, 300);
+    let touched = ran(&LoadKind::Memory { bytes: 1 << 22 }, 300);
     assert!(touched.rounds > 0, "{touched:?}");
 }
 
 #[test]
 fn a_rival_leaves_its_processor_now_and_then_and_one_that_may_not_be_says_so() {
     let core = tautline_io::thread::affinity::usable_cores()[0];
-    let rival = |scheduler| Burden::Rival { scheduler, core };
+    let rival = |scheduler| LoadKind::Rival { scheduler, core };
     let ran = ran(&rival(Scheduler::Other), 300);
     assert!(ran.rounds >= 1 && ran.cpu_ns > 0, "{ran:?}");
     let stop = Stop::default();
@@ -127,7 +127,7 @@ fn a_rival_leaves_its_processor_now_and_then_and_one_that_may_not_be_says_so() {
     let impossible = Scheduler::Deadline { runtime: long, deadline: long, period: long };
     let refused = rival(impossible).run(&stop, Some(Span::from_millis(1))).unwrap_err().to_string();
     snapshot!(refused);
-    let nowhere = Burden::Rival { scheduler: Scheduler::Other, core: 1023 };
+    let nowhere = LoadKind::Rival { scheduler: Scheduler::Other, core: 1023 };
     let refused = nowhere.run(&stop, Some(Span::from_millis(1))).unwrap_err().to_string();
     assert!(refused.contains("on processor 1023: "), "{refused}");
 }
@@ -152,16 +152,16 @@ fn what_an_experiment_asks_an_agent_to_burden_is_understood() {
     let at: SocketAddr = ([10, 0, 0, 2], 5004).into();
     let rate = BitRate(1000);
     for burden in [
-        Burden::Cpu { threads: 3 },
-        Burden::Rival { scheduler: Scheduler::RoundRobin(70), core: 1 },
-        Burden::StressNg { words: vec!["--cpu".into(), "2".into()] },
-        Burden::Memory { bytes: 1 << 20 },
-        Burden::Multicast { by: at, rate },
-        Burden::Chatter { to: at, rate: 9 },
-        Burden::ChatterSink { at },
-        Burden::Tcp { to: at, rate: Some(rate) },
-        Burden::Tcp { to: at, rate: None },
-        Burden::TcpSink { at },
+        LoadKind::Cpu { threads: 3 },
+        LoadKind::Rival { scheduler: Scheduler::RoundRobin(70), core: 1 },
+        LoadKind::StressNg { words: vec!["--cpu".into(), "2".into()] },
+        LoadKind::Memory { bytes: 1 << 20 },
+        LoadKind::Multicast { by: at, rate },
+        LoadKind::Chatter { to: at, rate: 9 },
+        LoadKind::ChatterSink { at },
+        LoadKind::Tcp { to: at, rate: Some(rate) },
+        LoadKind::Tcp { to: at, rate: None },
+        LoadKind::TcpSink { at },
     ] {
         let words = ["lab", "loadgen", "--longest", "3s"].map(str::to_owned);
         let words = words.into_iter().chain(burden.words());

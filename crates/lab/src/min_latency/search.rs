@@ -5,13 +5,13 @@
 //! short try does not show such rare misses.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeastTry {
+pub struct LatencyTry {
     pub steps: u32,
     pub held: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeastFinding {
+pub enum SearchResult {
     Whole,
     Missed,
     Frozen {
@@ -22,7 +22,7 @@ pub enum LeastFinding {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeastVerdict {
+pub enum TryVerdict {
     Goes,
     Fails,
     /// Stalls spoilt each try: counts as failed, though it is not known.
@@ -32,13 +32,13 @@ pub enum LeastVerdict {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LeastSearch {
+pub struct LatencySearch {
     /// All lower ones fail.
     from: u32,
     good: Option<u32>,
     /// Next distance above `from` while nothing passes.
     jump: u32,
-    most: u32,
+    max_latency: u32,
     holding: bool,
     /// Consecutive tries of this latency spoilt by stalls.
     frozen: u32,
@@ -51,29 +51,29 @@ pub struct LeastSearch {
 pub const FROZEN_TRIES: u32 = 3;
 const VOID_TRIES: u32 = 2;
 
-impl LeastSearch {
-    pub fn new(most: u32) -> Self {
-        Self { most, besides: true, ..Self::default() }
+impl LatencySearch {
+    pub fn new(max_latency: u32) -> Self {
+        Self { max_latency, besides: true, ..Self::default() }
     }
 
-    pub fn next(&self) -> Option<LeastTry> {
+    pub fn next(&self) -> Option<LatencyTry> {
         let steps = match self.good {
             _ if self.gave_up() => return None,
             Some(good) if good <= self.from => return None,
             Some(good) => self.from + (good - self.from) / 2,
-            None if self.from > self.most => return None,
-            None => self.from.saturating_add(self.jump).min(self.most),
+            None if self.from > self.max_latency => return None,
+            None => self.from.saturating_add(self.jump).min(self.max_latency),
         };
-        Some(LeastTry { steps, held: self.holding })
+        Some(LatencyTry { steps, held: self.holding })
     }
 
-    pub fn tried(&mut self, finding: LeastFinding) -> LeastVerdict {
-        let Some(LeastTry { steps, .. }) = self.next() else { return LeastVerdict::GivesUp };
+    pub fn tried(&mut self, finding: SearchResult) -> TryVerdict {
+        let Some(LatencyTry { steps, .. }) = self.next() else { return TryVerdict::GivesUp };
         let verdict = self.verdict(finding);
         match verdict {
-            LeastVerdict::Goes => self.good = Some(steps),
-            LeastVerdict::Fails | LeastVerdict::Unknown => self.fails(steps),
-            LeastVerdict::Again | LeastVerdict::GivesUp => return verdict,
+            TryVerdict::Goes => self.good = Some(steps),
+            TryVerdict::Fails | TryVerdict::Unknown => self.fails(steps),
+            TryVerdict::Again | TryVerdict::GivesUp => return verdict,
         }
         (self.frozen, self.besides, self.voids) = (0, true, 0);
         if self.good == Some(self.from) && !self.holding {
@@ -82,24 +82,24 @@ impl LeastSearch {
         verdict
     }
 
-    fn verdict(&mut self, finding: LeastFinding) -> LeastVerdict {
+    fn verdict(&mut self, finding: SearchResult) -> TryVerdict {
         match finding {
-            LeastFinding::Whole => LeastVerdict::Goes,
-            LeastFinding::Missed => LeastVerdict::Fails,
-            LeastFinding::Frozen { besides } => {
+            SearchResult::Whole => TryVerdict::Goes,
+            SearchResult::Missed => TryVerdict::Fails,
+            SearchResult::Frozen { besides } => {
                 self.frozen += 1;
                 self.besides &= besides;
                 self.voids = 0;
                 match self.frozen < FROZEN_TRIES {
-                    true => LeastVerdict::Again,
+                    true => TryVerdict::Again,
                     // Stalls do not explain the misses of any try.
-                    false if self.besides => LeastVerdict::Fails,
-                    false => LeastVerdict::Unknown,
+                    false if self.besides => TryVerdict::Fails,
+                    false => TryVerdict::Unknown,
                 }
             }
-            LeastFinding::InvalidWindow => {
+            SearchResult::InvalidWindow => {
                 self.voids += 1;
-                if self.gave_up() { LeastVerdict::GivesUp } else { LeastVerdict::Again }
+                if self.gave_up() { TryVerdict::GivesUp } else { TryVerdict::Again }
             }
         }
     }

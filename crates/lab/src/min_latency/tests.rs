@@ -9,8 +9,11 @@ use tautline_trial::snapshot;
 use super::*;
 use crate::streams::tests::{outcome, read};
 
-fn searched(most: u32, goes: impl Fn(LeastTry) -> LeastFinding) -> (Vec<LeastTry>, LeastSearch) {
-    let (mut search, mut all) = (LeastSearch::new(most), Vec::new());
+fn searched(
+    max_latency: u32,
+    goes: impl Fn(LatencyTry) -> SearchResult,
+) -> (Vec<LatencyTry>, LatencySearch) {
+    let (mut search, mut all) = (LatencySearch::new(max_latency), Vec::new());
     while let Some(next) = search.next() {
         all.push(next);
         assert!(all.len() < 60, "{all:?}");
@@ -19,8 +22,8 @@ fn searched(most: u32, goes: impl Fn(LeastTry) -> LeastFinding) -> (Vec<LeastTry
     (all, search)
 }
 
-fn whole_if(whole: bool) -> LeastFinding {
-    if whole { LeastFinding::Whole } else { LeastFinding::Missed }
+fn whole_if(whole: bool) -> SearchResult {
+    if whole { SearchResult::Whole } else { SearchResult::Missed }
 }
 
 #[test]
@@ -41,7 +44,7 @@ fn the_least_is_found_to_a_step_and_held_once() {
 fn what_is_missed_only_when_held_is_looked_for_in_holds() {
     for tried in 0..40 {
         for held in tried..60 {
-            let goes = |one: LeastTry| one.steps >= if one.held { held } else { tried };
+            let goes = |one: LatencyTry| one.steps >= if one.held { held } else { tried };
             let (all, search) = searched(100, |one| whole_if(goes(one)));
             assert_eq!(search.least(), Some(held), "{all:?}");
             let holds = all.iter().filter(|one| one.held).count();
@@ -53,59 +56,59 @@ fn what_is_missed_only_when_held_is_looked_for_in_holds() {
 
 #[test]
 fn where_nothing_goes_the_most_was_tried_and_no_least_is_told() {
-    let (all, search) = searched(100, |_| LeastFinding::Missed);
+    let (all, search) = searched(100, |_| SearchResult::Missed);
     assert_eq!((search.least(), all.last().map(|one| one.steps)), (None, Some(100)));
     let (all, search) = searched(100, |one| whole_if(!one.held));
     assert_eq!(search.least(), None, "{all:?}");
-    assert_eq!(all.last(), Some(&LeastTry { steps: 100, held: true }));
+    assert_eq!(all.last(), Some(&LatencyTry { steps: 100, held: true }));
 }
 
 #[test]
 fn a_try_at_which_the_host_froze_is_run_again_and_moves_the_search_no_further() {
-    let mut search = LeastSearch::new(100);
-    search.tried(LeastFinding::Missed);
+    let mut search = LatencySearch::new(100);
+    search.tried(SearchResult::Missed);
     let next = search.next();
     for _ in 1..FROZEN_TRIES {
-        assert_eq!(search.tried(LeastFinding::Frozen { besides: true }), LeastVerdict::Again);
+        assert_eq!(search.tried(SearchResult::Frozen { besides: true }), TryVerdict::Again);
         assert_eq!(search.next(), next);
     }
     let mut other = search;
     // Misses outside stalls in each try, or not in each.
-    assert_eq!(search.tried(LeastFinding::Frozen { besides: true }), LeastVerdict::Fails);
-    assert_eq!(other.tried(LeastFinding::Frozen { besides: false }), LeastVerdict::Unknown);
+    assert_eq!(search.tried(SearchResult::Frozen { besides: true }), TryVerdict::Fails);
+    assert_eq!(other.tried(SearchResult::Frozen { besides: false }), TryVerdict::Unknown);
     assert_eq!(search.next(), other.next());
     assert_ne!(search.next(), next);
     // The next latency starts with a full number of tries.
-    assert_eq!(other.tried(LeastFinding::Frozen { besides: true }), LeastVerdict::Again);
+    assert_eq!(other.tried(SearchResult::Frozen { besides: true }), TryVerdict::Again);
 }
 
 #[test]
 fn one_of_which_nothing_can_be_found_out_ends_the_search_the_second_time() {
-    let mut search = LeastSearch::new(100);
-    assert_eq!(search.tried(LeastFinding::InvalidWindow), LeastVerdict::Again);
-    assert_eq!(search.tried(LeastFinding::Missed), LeastVerdict::Fails);
-    assert_eq!(search.tried(LeastFinding::InvalidWindow), LeastVerdict::Again);
-    assert_eq!(search.tried(LeastFinding::InvalidWindow), LeastVerdict::GivesUp);
+    let mut search = LatencySearch::new(100);
+    assert_eq!(search.tried(SearchResult::InvalidWindow), TryVerdict::Again);
+    assert_eq!(search.tried(SearchResult::Missed), TryVerdict::Fails);
+    assert_eq!(search.tried(SearchResult::InvalidWindow), TryVerdict::Again);
+    assert_eq!(search.tried(SearchResult::InvalidWindow), TryVerdict::GivesUp);
     assert_eq!((search.next(), search.gave_up(), search.least()), (None, true, None));
 }
 
 #[test]
 fn two_void_rows_with_one_between_in_which_the_host_froze_do_not_end_the_search() {
-    let mut search = LeastSearch::new(100);
+    let mut search = LatencySearch::new(100);
     for finding in [
-        LeastFinding::InvalidWindow,
-        LeastFinding::Frozen { besides: true },
-        LeastFinding::InvalidWindow,
+        SearchResult::InvalidWindow,
+        SearchResult::Frozen { besides: true },
+        SearchResult::InvalidWindow,
     ] {
-        assert_eq!(search.tried(finding), LeastVerdict::Again, "{finding:?}");
+        assert_eq!(search.tried(finding), TryVerdict::Again, "{finding:?}");
     }
     assert!(!search.gave_up());
-    assert_eq!(search.tried(LeastFinding::InvalidWindow), LeastVerdict::GivesUp);
+    assert_eq!(search.tried(SearchResult::InvalidWindow), TryVerdict::GivesUp);
 }
 
 /// A second of a simulated stream, or ten for a hold, over a path that delays each packet by up to
 /// 3 ms. With `stalls`, the receiver's host stalls for 30 ms.
-fn over_a_path(latency: Span, held: bool, seed: u64, freezes: bool) -> LeastFinding {
+fn over_a_path(latency: Span, held: bool, seed: u64, freezes: bool) -> SearchResult {
     let millis = |at: i64| TrueTime::ZERO.after(Span::from_millis(at));
     let path = PathModel {
         jitter: Jitter::Uniform(Span::from_millis(3)),
@@ -124,9 +127,9 @@ fn over_a_path(latency: Span, held: bool, seed: u64, freezes: bool) -> LeastFind
     let besides = late + gaps.lost + gaps.discarded;
     let missed = besides + gaps.host_stalled + starved;
     match (missed, freezes) {
-        (0, _) => LeastFinding::Whole,
-        (_, false) => LeastFinding::Missed,
-        (_, true) => LeastFinding::Frozen { besides: besides > 0 },
+        (0, _) => SearchResult::Whole,
+        (_, false) => SearchResult::Missed,
+        (_, true) => SearchResult::Frozen { besides: besides > 0 },
     }
 }
 
@@ -138,17 +141,17 @@ fn on_a_path_with_jitter_and_a_host_that_freezes_the_least_is_what_trying_all_fi
         let whole = |steps| {
             [false, true]
                 .iter()
-                .all(|held| over_a_path(latency(steps), *held, seed, false) == LeastFinding::Whole)
+                .all(|held| over_a_path(latency(steps), *held, seed, false) == SearchResult::Whole)
         };
         let least = (0..100).find(|steps| whole(*steps)).unwrap();
         assert!(least > 5, "the path holds nothing");
-        let (mut search, mut number, mut frozen) = (LeastSearch::new(100), 0, 0);
-        while let Some(LeastTry { steps, held }) = search.next() {
+        let (mut search, mut number, mut frozen) = (LatencySearch::new(100), 0, 0);
+        while let Some(LatencyTry { steps, held }) = search.next() {
             number += 1;
             assert!(number < 60, "it does not end");
             // Two of three, in a row.
             let found = over_a_path(latency(steps), held, seed, number % 3 != 0);
-            frozen += u32::from(matches!(found, LeastFinding::Frozen { .. }));
+            frozen += u32::from(matches!(found, SearchResult::Frozen { .. }));
             search.tried(found);
         }
         assert!(frozen > 4, "seed {seed}: {frozen} of {number} were spoilt");
@@ -176,17 +179,17 @@ fn carried(lost: &[i64]) -> StreamOutcome {
     outcome
 }
 
-fn seen(outcome: StreamOutcome) -> SeenTry {
+fn seen(outcome: StreamOutcome) -> MeasuredTry {
     judged(Ok(outcome), &LabStream::default(), "5ms")
 }
 
 #[test]
 fn late_and_lost_and_unheard_packets_and_xruns_of_either_end_are_each_a_miss() {
-    assert_eq!(seen(carried(&[])).finding, LeastFinding::Whole);
-    assert_eq!(seen(carried(&[100])).finding, LeastFinding::Whole);
+    assert_eq!(seen(carried(&[])).finding, SearchResult::Whole);
+    assert_eq!(seen(carried(&[100])).finding, SearchResult::Whole);
     let lacked = |outcome| {
         let seen = seen(outcome);
-        assert_eq!(seen.finding, LeastFinding::Missed);
+        assert_eq!(seen.finding, SearchResult::Missed);
         seen.lacked
     };
     snapshot!(lacked(carried(&[2500, 2501])));
@@ -210,7 +213,7 @@ fn packets_that_were_never_sent_are_a_miss_that_no_network_made() {
     let unsent: Vec<u32> = outcome.departures[2500..2502].iter().map(|one| one.timestamp).collect();
     outcome.departures.retain(|packet| !unsent.contains(&packet.timestamp));
     // Without an xrun: the kernel had no room for them.
-    assert_eq!(seen(outcome.clone()).finding, LeastFinding::Missed);
+    assert_eq!(seen(outcome.clone()).finding, SearchResult::Missed);
     snapshot!(seen(outcome.clone()).lacked);
     outcome.sent.streams[0].counters.xruns = 1;
     let seen = seen(outcome);
@@ -225,28 +228,28 @@ fn where_all_comes_late_that_is_a_miss_and_not_a_row_that_says_nothing() {
         (packet.late, packet.measured) = (true, None);
     }
     let seen = seen(outcome.clone());
-    assert_eq!((seen.finding, &seen.row.invalid), (LeastFinding::Missed, &None));
+    assert_eq!((seen.finding, &seen.row.invalid), (SearchResult::Missed, &None));
     snapshot!(seen.lacked);
     // Lines missing in the ledger are not missed packets.
     outcome.heard.incomplete_files.push("the ledger is incomplete".into());
-    assert_eq!(self::seen(outcome).finding, LeastFinding::InvalidWindow);
+    assert_eq!(self::seen(outcome).finding, SearchResult::InvalidWindow);
 }
 
 #[test]
 fn an_xrun_before_packets_count_is_no_miss_and_one_of_which_nobody_knows_when_is() {
     let xrun = |at_ms: i64, count: u32| json!({"at_ns": at_ms * 1_000_000, "count": count});
-    let with = |end: usize, all: u64, told: &[serde_json::Value]| {
+    let with = |end: usize, all: u64, reported: &[serde_json::Value]| {
         let mut outcome = carried(&[]);
         let report = if end == 0 { &mut outcome.sent } else { &mut outcome.heard };
         report.streams[0].counters.xruns = all;
-        report.streams[0].xruns = read(json!(told));
+        report.streams[0].xruns = read(json!(reported));
         seen(outcome)
     };
     for (end, name) in ["sender", "receiver"].into_iter().enumerate() {
-        assert_eq!(with(end, 2, &[xrun(20, 2)]).finding, LeastFinding::Whole, "{name}");
-        let lacked = |all, told: &[_]| {
-            let seen = with(end, all, told);
-            assert_eq!(seen.finding, LeastFinding::Missed, "{name}");
+        assert_eq!(with(end, 2, &[xrun(20, 2)]).finding, SearchResult::Whole, "{name}");
+        let lacked = |all, reported: &[_]| {
+            let seen = with(end, all, reported);
+            assert_eq!(seen.finding, SearchResult::Missed, "{name}");
             seen.lacked
         };
         let one = format!("1 xrun of the {name}; 2000 packets were due");
@@ -269,15 +272,15 @@ fn what_was_missed_while_either_host_froze_spoils_the_try_and_nothing_else_does(
         }
         seen(outcome).finding
     };
-    assert_eq!(frozen(0, 0, 0, &[]), LeastFinding::Whole, "it lost nothing");
-    assert_eq!(frozen(0, 1, 1, &[]), LeastFinding::Frozen { besides: false });
-    assert_eq!(frozen(0, 2, 1, &[]), LeastFinding::Frozen { besides: true });
+    assert_eq!(frozen(0, 0, 0, &[]), SearchResult::Whole, "it lost nothing");
+    assert_eq!(frozen(0, 1, 1, &[]), SearchResult::Frozen { besides: false });
+    assert_eq!(frozen(0, 2, 1, &[]), SearchResult::Frozen { besides: true });
     // A stall does not explain misses of the other end.
-    assert_eq!(frozen(0, 1, 1, &[2500]), LeastFinding::Frozen { besides: true });
-    assert_eq!(frozen(1, 0, 1, &[2500]), LeastFinding::Frozen { besides: false });
-    assert_eq!(frozen(1, 0, 1, &[2500, 2900]), LeastFinding::Frozen { besides: true });
+    assert_eq!(frozen(0, 1, 1, &[2500]), SearchResult::Frozen { besides: true });
+    assert_eq!(frozen(1, 0, 1, &[2500]), SearchResult::Frozen { besides: false });
+    assert_eq!(frozen(1, 0, 1, &[2500, 2900]), SearchResult::Frozen { besides: true });
     // Losses before packets count are part of the stall's cost.
-    assert_eq!(frozen(1, 0, 1, &[100, 2500]), LeastFinding::Frozen { besides: false });
+    assert_eq!(frozen(1, 0, 1, &[100, 2500]), SearchResult::Frozen { besides: false });
 }
 
 impl CaseHosts for () {
@@ -286,9 +289,9 @@ impl CaseHosts for () {
     }
 }
 
-fn reported(carry: impl Fn(i64, bool, u32) -> Result<StreamOutcome, HostError>) -> LabReport {
-    let [first, step, most, hold] = [3, 1, 20, 60_000].map(Span::from_millis);
-    let options = LeastOptions { first, step, most, hold };
+fn lab_report(carry: impl Fn(i64, bool, u32) -> Result<StreamOutcome, HostError>) -> LabReport {
+    let [first, step, max_latency, hold] = [3, 1, 20, 60_000].map(Span::from_millis);
+    let options = MinLatencyOptions { first, step, max_latency, hold };
     let mut tell = |_: &ReportRow| true;
     let mut cases = Cases::of("min-latency", &mut tell);
     let number = std::cell::Cell::new(0);
@@ -308,7 +311,7 @@ fn names(report: &LabReport) -> Vec<&str> {
 #[test]
 fn holds_that_failed_for_xruns_alone_are_told_with_what_mends_those() {
     let of = |lost: &'static [i64]| {
-        let report = reported(move |latency, held, _| {
+        let report = lab_report(move |latency, held, _| {
             let fails = held && latency < 6;
             let mut outcome = carried(if fails { lost } else { &[] });
             outcome.sent.streams[0].counters.xruns = u64::from(fails);
@@ -316,15 +319,15 @@ fn holds_that_failed_for_xruns_alone_are_told_with_what_mends_those() {
         });
         report.notes[0].clone()
     };
-    let told =
+    let reported =
         "failed for xruns alone, which are the devices', whatever the latency is: more --periods";
-    assert!(of(&[]).contains(told), "{}", of(&[]));
+    assert!(of(&[]).contains(reported), "{}", of(&[]));
     assert!(!of(&[3000]).contains("for xruns alone"), "{}", of(&[3000]));
 }
 
 #[test]
 fn each_try_is_a_row_and_the_last_is_the_least_with_what_was_missed_a_step_below() {
-    let report = reported(|latency, held, _| {
+    let report = lab_report(|latency, held, _| {
         let least = if held { 6 } else { 5 };
         Ok(carried(if latency < least { &[3000, 3001][..] } else { &[] }))
     });
@@ -343,7 +346,7 @@ fn each_try_is_a_row_and_the_last_is_the_least_with_what_was_missed_a_step_below
 
 #[test]
 fn tries_in_which_the_host_froze_are_rows_of_their_own_and_are_told() {
-    let report = reported(|_, _, number| {
+    let report = lab_report(|_, _, number| {
         let mut outcome = carried(if number <= 2 { &[3000] } else { &[] });
         outcome.heard.host.stalls = 1;
         Ok(outcome)
@@ -361,7 +364,7 @@ fn tries_in_which_the_host_froze_are_rows_of_their_own_and_are_told() {
 
 #[test]
 fn the_bound_says_which_holds_it_leaves_out() {
-    let report = reported(|latency, held, number| {
+    let report = lab_report(|latency, held, number| {
         let mut outcome = carried(match (held, latency, number) {
             // 3 ms passes a try; 3 and 4 ms fail the hold, 5 ms passes it the second time.
             (true, 3, _) => &[3000],
@@ -374,23 +377,23 @@ fn the_bound_says_which_holds_it_leaves_out() {
         }
         Ok(outcome)
     });
-    let told = report.notes.last().unwrap();
-    snapshot!(told);
+    let reported = report.notes.last().unwrap();
+    snapshot!(reported);
     // Without stalls and failed holds, the note mentions neither.
-    let report = reported(|_, _, _| Ok(carried(&[])));
-    let told = report.notes.last().unwrap();
-    assert!(!told.contains("stalls") && !told.contains("failed"), "{told}");
+    let report = lab_report(|_, _, _| Ok(carried(&[])));
+    let reported = report.notes.last().unwrap();
+    assert!(!reported.contains("stalls") && !reported.contains("failed"), "{reported}");
 }
 
 #[test]
 fn where_nothing_goes_or_nothing_can_be_found_out_the_reason_is_told_and_no_least() {
-    let report = reported(|_, _, _| Ok(carried(&[3000])));
+    let report = lab_report(|_, _, _| Ok(carried(&[3000])));
     assert!(!names(&report).contains(&MIN), "{:?}", names(&report));
     let note = &report.notes[0];
     assert!(note.contains("up to 20ms") && note.contains("1 lost"), "{note}");
     let refused =
         || HostError::Refused { place: "ssh:x".to_owned(), why: "no such device".to_owned() };
-    let report = reported(|_, _, _| Err(refused()));
+    let report = lab_report(|_, _, _| Err(refused()));
     assert_eq!(names(&report), ["3ms", "3ms, try 2"]);
     assert_eq!(report.rows[1].invalid, Some(refused().to_string()));
     assert!(report.notes[1].contains("gave up"), "{:?}", report.notes);

@@ -5,7 +5,7 @@ use std::path::Path;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
-use crate::align::{BetweenOptions, TapDelays, between};
+use crate::align::{AlignOptions, TapDelays, between};
 use crate::statistics::Series;
 
 #[derive(Debug, Clone)]
@@ -86,14 +86,14 @@ impl BranchRecording {
         let rate = self.rate;
         let [window, range] =
             [COARSE.max(most.divided(2)), most].map(|span| rate.frames_within(span));
-        let options = BetweenOptions { rate, window, most: range };
+        let options = AlignOptions { rate, window, max_delay: range };
         let first = between(&self.direct, &self.travelled, &options);
         let about = middle(&first).ok_or_else(|| nothing(&first, most))?;
         let lead = (about.round() as i64).max(0);
         let near = self.travelled.get(lead as usize..).unwrap_or_default();
         let [window, range] = [FINE, NEAR].map(|span| rate.frames_within(span));
         let window = window.max(FEWEST);
-        let found = between(&self.direct, near, &BetweenOptions { rate, window, most: range });
+        let found = between(&self.direct, near, &AlignOptions { rate, window, max_delay: range });
         // Windows this close to an end have their counterpart beyond it.
         let shorter = self.direct.len().min(near.len());
         let from = match self.before.saturating_sub(lead as usize) {
@@ -131,8 +131,8 @@ fn middle(found: &TapDelays) -> Option<f64> {
 fn nothing(found: &TapDelays, most: Span) -> String {
     let why = found.cause().map_or("the recording is too short", |why| why.name());
     format!(
-        "no delay of up to {most} was found between the branches ({why}); use a longer --duration, or let less run \
-         beside"
+        "no delay up to {most} found between the branches ({why}); use a longer --duration, or \
+         run fewer programs"
     )
 }
 

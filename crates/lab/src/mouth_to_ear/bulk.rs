@@ -12,7 +12,7 @@ use tautline_proto::time::Span;
 use super::try_call::{StartedTaut, start};
 use super::{CallHosts, MouthToEarFlags};
 use crate::hosts::{ChildState, HostError, HostPlace};
-use crate::loadgen::{Burden, BurdenReport};
+use crate::loadgen::{LoadKind, LoadgenReport};
 use crate::report::ReportRow;
 use crate::streams::TRIES;
 
@@ -40,7 +40,7 @@ impl CallHosts {
         longest: Span,
         [near_ones, far_ones]: [&mut Vec<StartedTaut>; 2],
     ) -> Result<[StartedTaut; 2], HostError> {
-        let words = |burden: &Burden| {
+        let words = |burden: &LoadKind| {
             let longest = (longest + BEYOND).to_string();
             let words = ["lab", "loadgen", "--longest", &longest].map(str::to_owned);
             words.into_iter().chain(burden.words()).collect::<Vec<_>>()
@@ -48,27 +48,30 @@ impl CallHosts {
         let address = self.called_at(options)?;
         for _ in 0..TRIES {
             let to = SocketAddr::new(address, self.far.ports(1)?);
-            let sink =
-                start(&mut self.far, &words(&Burden::TcpSink { at: to }), "lab loadgen tcp-sink")?;
+            let sink = start(
+                &mut self.far,
+                &words(&LoadKind::TcpSink { at: to }),
+                "lab loadgen tcp-sink",
+            )?;
             far_ones.push(sink);
             if matches!(self.far.wait(sink.child, BOUND)?, ChildState::Ended(_)) {
                 continue;
             }
-            let burden = Burden::Tcp { to, rate: None };
+            let burden = LoadKind::Tcp { to, rate: None };
             let source = start(&mut self.near, &words(&burden), "lab loadgen tcp")?;
             near_ones.push(source);
             return Ok([source, sink]);
         }
-        Err(self.far.refused("no port was free for a bulk TCP flow"))
+        Err(self.far.refused("no free port for a bulk TCP flow"))
     }
 
     /// Returns the throughput in Mbit/s: bytes the sink read from the first byte on, without
     /// headers and retransmissions.
     pub(super) fn end_bulk(&mut self, [source, sink]: [StartedTaut; 2]) -> Result<f64, HostError> {
         // The sink first: data in flight after the source has ended does not count.
-        let read: BurdenReport = self.far.said_by(sink.child, sink.role, WRITING)?;
+        let read: LoadgenReport = self.far.said_by(sink.child, sink.role, WRITING)?;
         // The source may end first, as it finds the sink gone.
-        self.near.said_by::<BurdenReport>(source.child, source.role, WRITING).ok();
+        self.near.said_by::<LoadgenReport>(source.child, source.role, WRITING).ok();
         Ok(read.megabits())
     }
 

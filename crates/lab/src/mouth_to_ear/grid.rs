@@ -115,19 +115,26 @@ impl SlotPoint {
         let (block, latency, recording) = (span(1), span(self.playback), span(self.recording));
         if span(FEWEST) > LONGEST_BUFFER {
             return Err(format!(
-                "a block is {block}, and a card here, of two at least, holds {LONGEST_BUFFER}"
+                "a block is {block}, but a card's buffer of at least two blocks holds at most \
+                 {LONGEST_BUFFER}"
             ));
         }
         if latency > LONGEST_LINK_OFFSET {
             return Err(format!(
-                "{} blocks of {block} are {latency}, and no call keeps more than {LONGEST_LINK_OFFSET}",
+                "{} blocks of {block} are {latency}, more than the maximum of \
+                 {LONGEST_LINK_OFFSET}",
                 self.playback
             ));
         }
         let parts = (0..).map(|power| 1_i64 << power);
         let fits = |parts: &i64| holding(rate, frames / parts) <= PTIME_RANGE.1;
         let parts = parts.take_while(|parts| frames % parts == 0).find(fits);
-        let parts = parts.ok_or_else(|| format!("a block of {block} is no whole packets"))?;
+        let parts = parts.ok_or_else(|| {
+            format!(
+                "a block of {block} is not a whole number of \
+                                                 packets"
+            )
+        })?;
         let most = LONGEST_BUFFER.as_nanos() / block.as_nanos().max(1);
         let periods = self.recording.min(u32::try_from(most).unwrap_or(u32::MAX)).max(FEWEST);
         Ok(CallCase {
@@ -282,11 +289,11 @@ mod tests {
     #[test]
     fn what_no_call_can_be_is_told_with_the_reason() {
         let why = |point: SlotPoint| point.case().unwrap_err();
-        let (name, told) = why(SlotPoint { playback: 256, ..VOICE });
+        let (name, reported) = why(SlotPoint { playback: 256, ..VOICE });
         snapshot!(name);
-        snapshot!(told);
-        let (_, told) = why(SlotPoint { block: 4096, playback: 4, ..VOICE });
-        snapshot!(told);
+        snapshot!(reported);
+        let (_, reported) = why(SlotPoint { block: 4096, playback: 4, ..VOICE });
+        snapshot!(reported);
     }
 
     #[test]

@@ -38,13 +38,13 @@ pub(super) fn row(
         let off = middle - kept;
         // Sound is played in whole frames.
         let bound = unsure + case.rate.span_of(Frames::new(1));
-        row.add("off_ns", "beside configured", off.as_nanos());
+        row.add("off_ns", "measured minus configured", off.as_nanos());
         row.add("bound_ns", "known to ±", bound.as_nanos());
         row.add("verdict", "latency", if off.abs() <= bound { "kept" } else { "not kept" });
         if measured.clock_uncertainty > options.clocks.most() {
             row.invalid = Some(format!(
-                "the clocks of both hosts are known to ± {}, and {} is the most that is asked for; use a wired \
-                 network, or give a greater --max-uncertainty",
+                "the clock uncertainty between the hosts is ± {}, above the maximum of {}; use a \
+                 wired network, or a greater --max-uncertainty",
                 measured.clock_uncertainty,
                 options.clocks.most()
             ));
@@ -57,7 +57,7 @@ pub(super) fn row(
     }
     cpu(&mut row, measured);
     if let Some(asked) = case.recording {
-        row.add("recording_asked_ns", "mouth, asked for", asked.as_nanos());
+        row.add("recording_asked_ns", "mouth, requested", asked.as_nanos());
         let held = case.rate.span_of(Frames::new(case.period.count() * i64::from(case.periods)));
         row.add("recording_held_ns", "mouth holds", held.as_nanos());
     }
@@ -66,7 +66,7 @@ pub(super) fn row(
 
 fn cpu(row: &mut ReportRow, measured: &MeasuredCall) {
     if let Some(cap) = measured.cap {
-        row.add("near_cpu_cap_percent", "near end may, % of a core", cap);
+        row.add("near_cpu_cap_percent", "near end's limit, % of a core", cap);
     }
     let Some(used) = measured.used else { return };
     row.add("near_cpu_percent", "near end, % of a core", tenth(used.percent(used.cpu)));

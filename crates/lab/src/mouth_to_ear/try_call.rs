@@ -61,8 +61,8 @@ impl CallHosts {
         if let (Some(folder), Some(recording)) = (&options.keep, recording) {
             let path = folder.join(format!("{number:03}.wav"));
             let what = match recording.write(&path) {
-                Ok(()) => format!("both branches are kept in {}", path.display()),
-                Err(error) => format!("{} could not be written: {error}", path.display()),
+                Ok(()) => format!("both branches were saved in {}", path.display()),
+                Err(error) => format!("cannot write {}: {error}", path.display()),
             };
             call.notes.push(what);
         }
@@ -198,7 +198,7 @@ impl CallHosts {
         let samples = |tap: &BranchTap, which: &str| {
             let sound = tap.sound().zip(tap.begins());
             let sound = sound.filter(|_| tap.rate_hz == case.rate.hertz());
-            sound.ok_or_else(|| format!("the tap of the {which} branch heard nothing"))
+            sound.ok_or_else(|| format!("the tap of the {which} branch recorded nothing"))
         };
         let (sound, begins) = samples(direct, "direct")?;
         let direct = Branch { samples: sound, begins };
@@ -217,11 +217,11 @@ impl CallHosts {
         case: &CallCase,
     ) -> Result<(LocalTime, Span), String> {
         if self.clock.steps() > 0 {
-            return Err("the clock there jumped meanwhile; let no host sleep".to_owned());
+            return Err("its clock jumped during the call; prevent sleep".to_owned());
         }
         let half = case.rate.span_of(Frames::from_len(frames / 2));
         let here = self.clock.here(begins + half);
-        let (middle, unsure) = here.ok_or("the clock there was not known meanwhile")?;
+        let (middle, unsure) = here.ok_or("its clock was unknown during the call")?;
         Ok((middle - half, unsure))
     }
 
@@ -307,7 +307,7 @@ fn says(
             return Err(host.failed(program.role, ended));
         }
     }
-    Err(host.refused(&format!("taut {} did not begin in time", program.role)))
+    Err(host.refused(&format!("taut {} did not start in time", program.role)))
 }
 
 fn end(host: &mut LabHost, program: StartedTaut) -> Result<ChildEnded, HostError> {

@@ -66,16 +66,16 @@ pub fn of_capture(file: impl Read + Send) -> LabReport {
     report
 }
 
-const BYTES: &str = "ambient traffic is counted in frames with their Ethernet headers, without checksums; RTP is \
-                     known by its header and by packets that follow one another";
+const BYTES: &str = "ambient traffic is counted in frames with their Ethernet headers, without \
+                     checksums; RTP is detected by its header and consecutive packets";
 
 pub(super) fn notes(place: &str, traffic: &AmbientTraffic) -> Vec<String> {
     let mut notes = vec![BYTES.to_owned()];
     if traffic.dropped > 0 {
         let dropped = traffic.dropped;
         notes.push(format!(
-            "{NAME}: the tap at {place} had no room for {dropped} frames, so the mix lacks those; keep that host \
-             less busy"
+            "{NAME}: the tap at {place} dropped {dropped} frames, which are missing in the mix; \
+             reduce the load of that host"
         ));
     }
     if !traffic.sized {

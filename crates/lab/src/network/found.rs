@@ -11,10 +11,10 @@ const SILENT: &str = "silent";
 /// shortest last.
 pub(super) fn sentences(rows: &[ReportRow]) -> Vec<String> {
     let is_of_stream = |row: &&ReportRow| row.invalid.is_none() && row.missed.is_some();
-    let told = |row: &&ReportRow| row.name == SILENT || row.name.starts_with("silent, ");
-    let silent = rows.iter().filter(is_of_stream).find(told);
+    let reported = |row: &&ReportRow| row.name == SILENT || row.name.starts_with("silent, ");
+    let silent = rows.iter().filter(is_of_stream).find(reported);
     let noisy = rows.iter().filter(is_of_stream);
-    let noisy = noisy.filter(|row| !told(row) && !row.name.starts_with("packets of "));
+    let noisy = noisy.filter(|row| !reported(row) && !row.name.starts_with("packets of "));
     let changed = silent.into_iter().flat_map(|silent| {
         let noisy = noisy.clone();
         noisy.filter_map(move |row| changed(silent, row))
@@ -34,8 +34,8 @@ fn changed(silent: &ReportRow, noisy: &ReportRow) -> Option<String> {
     let more = loud.saturating_sub(quiet);
     let way = if more < 0 { "shorter" } else { "longer" };
     Some(format!(
-        "beside {}: the median latency was {} {way} than in silence{unsure}, and {} packets were missed, {} in \
-         silence",
+        "with {}: the median latency was {} {way} than in silence{unsure}, and {} packets were \
+         missed, {} in silence",
         noisy.name,
         Span::from_nanos(more.saturating_abs()),
         missed(noisy),
@@ -44,7 +44,7 @@ fn changed(silent: &ReportRow, noisy: &ReportRow) -> Option<String> {
 }
 
 fn overhead(rows: &[ReportRow]) -> Option<String> {
-    let told = |row: &ReportRow| {
+    let reported = |row: &ReportRow| {
         let figure = |key| row.figures.iter().find(|one| one.key == key)?.value.as_f64();
         let [rtp, udp, ip, ethernet, sound] =
             ["rtp_bytes", "udp_bytes", "ip_bytes", "ethernet_bytes", "payload_bytes"].map(figure);
@@ -60,10 +60,10 @@ fn overhead(rows: &[ReportRow]) -> Option<String> {
             ethernet?
         ))
     };
-    let all: Vec<String> = rows.iter().filter_map(told).collect();
+    let all: Vec<String> = rows.iter().filter_map(reported).collect();
     (!all.is_empty()).then(|| {
         format!(
-            "of a frame so much is no sound, by packet, with the bytes of each head: {}",
+            "overhead of a frame, by packet length, with the bytes of each header: {}",
             all.join("; ")
         )
     })
@@ -100,12 +100,12 @@ mod tests {
         }
         sizes.add("overhead_share", "overhead", 0.232);
         let rows = [stream("silent", 5000, 0), stream("bulk TCP", 5020, 3), sizes];
-        let told = sentences(&rows);
+        let reported = sentences(&rows);
         let tcp = "beside bulk TCP: the median latency was 20us longer than in silence, and 3 of 100 packets were \
                    missed, 0 of 100 in silence";
         let heads = "of a frame so much is no sound, by packet, with the bytes of each head: 1ms 23 % (RTP 12, UDP 8, \
                      IP 20, Ethernet 18)";
-        assert_eq!(told, [tcp, heads]);
+        assert_eq!(reported, [tcp, heads]);
         let shorter = sentences(&[stream("silent", 5000, 0), stream("bulk TCP", 4990, 0)]);
         snapshot!(shorter[0]);
         // Without silence, no effect is known.

@@ -1,6 +1,6 @@
 //! Tapped traffic as rows: protocols and header overhead per interface.
 
-use super::SeenTraffic;
+use super::TrafficSeries;
 use crate::report::ReportRow;
 use crate::traffic::frames::LayerBytes;
 use crate::traffic::{MixPart, MixWays, TappedTraffic, TappedWindow};
@@ -27,7 +27,7 @@ pub(super) struct TappedInterface {
 }
 
 impl<'a> TappedSide<'a> {
-    pub(super) fn of(seen: &'a SeenTraffic, side: usize) -> Option<Self> {
+    pub(super) fn of(seen: &'a TrafficSeries, side: usize) -> Option<Self> {
         let tap = seen.watched[side].tap.as_ref()?;
         Some(Self { window: tap.within(seen.span(side)?)?, port: seen.port() })
     }
@@ -72,14 +72,14 @@ impl<'a> TappedSide<'a> {
             let all = [0, 1].map(all);
             for (part, ways) in &parts {
                 let mut row = ReportRow::named(format!("{case}, {name}: {}", part.name()));
-                let told = [0, 1].map(|way| {
+                let reported = [0, 1].map(|way| {
                     let LayerBytes { link, packets, .. } = ways[way];
                     let share = link as f64 / all[way].max(1) as f64;
                     [self.megabits(link), self.window.per_second(packets), share]
                 });
                 for (figure, words) in MIXED.into_iter().enumerate() {
                     for (way, (key, words)) in words.into_iter().enumerate() {
-                        row.add(key, words, told[way][figure]);
+                        row.add(key, words, reported[way][figure]);
                     }
                 }
                 rows.push(row);
@@ -162,14 +162,14 @@ impl TappedInterface {
     }
 }
 
-pub(super) fn notes(case: &str, seen: &SeenTraffic, one_machine: bool) -> Vec<String> {
+pub(super) fn notes(case: &str, seen: &TrafficSeries, one_machine: bool) -> Vec<String> {
     let sides = if one_machine { &["both ends"][..] } else { &["the sender", "the receiver"] };
     let mut notes = Vec::new();
     for (side, watched) in sides.iter().zip(&seen.watched) {
         if let Some(why) = &watched.untapped {
             notes.push(format!(
-                "at {side} protocols are told by the kernel's counters, in packets and not in bytes and of all \
-                 interfaces together, and control is all that was no sound: {why}"
+                "at {side}, protocols come from the kernel's counters: in packets, not bytes, and \
+                 for all interfaces together; control is everything but sound: {why}"
             ));
         }
         notes.extend(watched.tap.iter().flat_map(|tap| unseen(case, side, tap, seen.port())));
@@ -182,21 +182,21 @@ fn unseen(case: &str, side: &str, tap: &TappedTraffic, stream: Option<u16>) -> V
     let mut notes = Vec::new();
     if tap.dropped > 0 {
         notes.push(format!(
-            "{case}: the tap at {side} saw {} frames and had no room for {} more, so the mix lacks those; \
-             keep that host less busy",
+            "{case}: the tap at {side} saw {} frames and dropped {} more, which are missing in \
+             the mix; reduce the load of that host",
             tap.seen, tap.dropped
         ));
     }
     if !tap.sized {
         notes.push(format!(
-            "at {side} what was sent or joined in one go is one packet of the mix, with one head: kernels \
-             before 6.2 do not tell of how many; use a newer one"
+            "at {side}, packets that were sent or merged together count as one in the mix, with \
+             one header: kernels before 6.2 do not report how many; use a newer one"
         ));
     }
     if stream.is_some_and(|stream| !tap.knows(stream)) {
         notes.push(format!(
-            "{case}: at {side} so many UDP ports were in use before the stream's that its sound or control is \
-             among other UDP; end what uses them, or stream to an address of its own"
+            "{case}: at {side}, too many UDP ports were in use before the stream, so its sound or \
+             control counts as other UDP; end those programs, or use a separate address"
         ));
     }
     notes
@@ -224,14 +224,14 @@ mod tests {
 
     #[test]
     fn a_stream_that_came_after_too_many_ports_is_noted_and_one_that_is_told_apart_is_not() {
-        let told =
+        let reported =
             |ports: &[u16], more| unseen("silent", "the sender", &tap(ports, more), Some(5004));
         for ports in [&[7, 8][..], &[7, 5004], &[7, 5005]] {
-            let notes = told(ports, true);
+            let notes = reported(ports, true);
             assert!(notes.len() == 1 && notes[0].contains("among other UDP"), "{notes:?}");
-            assert_eq!(told(ports, false), [""; 0]);
+            assert_eq!(reported(ports, false), [""; 0]);
         }
-        assert_eq!(told(&[7, 5004, 5005], true), [""; 0]);
+        assert_eq!(reported(&[7, 5004, 5005], true), [""; 0]);
         assert_eq!(unseen("silent", "the sender", &tap(&[7], true), None), [""; 0]);
     }
 }

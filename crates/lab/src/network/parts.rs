@@ -35,7 +35,7 @@ impl FromStr for NetworkPart {
             "overhead" => Self::Overhead,
             _ => {
                 let names = PARTS.join(", ");
-                return Err(format!("`{text}` is no part of it; there are {names}"));
+                return Err(format!("unknown part '{text}'; available: {names}"));
             }
         })
     }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn parts_are_read_by_their_names() {
-        let told: Vec<String> =
+        let reported: Vec<String> =
             PARTS.iter().map(|name| name.parse::<NetworkPart>().unwrap().to_string()).collect();
         let all = [
             "ambient",
@@ -129,7 +129,7 @@ mod tests {
             "bulk TCP",
             "all at once",
         ];
-        assert_eq!(told[..6], all);
+        assert_eq!(reported[..6], all);
         assert!("none".parse::<NetworkPart>().unwrap_err().contains("silent, multicast"));
     }
 

@@ -1,6 +1,6 @@
 use tautline_dsp::format::SampleFormat;
 
-use super::SeenTraffic;
+use super::TrafficSeries;
 use super::mix::TappedSide;
 use super::parts::{Packets, listed};
 use crate::loadgen::Noise;
@@ -21,7 +21,7 @@ fn flow(
     row
 }
 
-impl SeenTraffic {
+impl TrafficSeries {
     /// From the first counted packet to the last, on the clock of the sender, or of the receiver.
     pub(super) fn span(&self, side: usize) -> Option<[i64; 2]> {
         let instants: Vec<i64> = match side {
@@ -83,7 +83,7 @@ impl SeenTraffic {
 
 pub(super) fn carried(
     case: &str,
-    seen: &SeenTraffic,
+    seen: &TrafficSeries,
     noise: Noise,
     one_machine: bool,
 ) -> Vec<ReportRow> {
@@ -99,15 +99,15 @@ pub(super) fn carried(
             }
             rows.push(row);
         }
-        let nobody = window.to_nobody();
+        let nobody = window.without_receivers();
         if nobody > 0 {
-            rows.push(packets(format!("{case}: {name}, IP to nobody here"), &window, [nobody, 0]));
+            rows.push(packets(format!("{case}: {name}, unwanted IP"), &window, [nobody, 0]));
         }
     }
     rows
 }
 
-pub(super) fn mixed(case: &str, seen: &SeenTraffic, one_machine: bool) -> Vec<ReportRow> {
+pub(super) fn mixed(case: &str, seen: &TrafficSeries, one_machine: bool) -> Vec<ReportRow> {
     let sides = sides(one_machine).iter().enumerate();
     let each = sides.filter_map(|(side, name)| {
         let case = format!("{case}: {name}");
@@ -138,7 +138,7 @@ fn packets(name: String, window: &TrafficWindow<'_>, [received, sent]: [u64; 2])
     row
 }
 
-pub(super) fn layers(case: &str, seen: &SeenTraffic, one_machine: bool) -> Vec<ReportRow> {
+pub(super) fn layers(case: &str, seen: &TrafficSeries, one_machine: bool) -> Vec<ReportRow> {
     let sides = sides(one_machine).iter().enumerate();
     let each = sides.filter_map(|(side, name)| {
         Some(TappedSide::of(seen, side)?.layers(&format!("{case}: {name}")))
@@ -148,7 +148,7 @@ pub(super) fn layers(case: &str, seen: &SeenTraffic, one_machine: bool) -> Vec<R
 
 /// Our control traffic on the stream's interface, from a tap. Without a tap: all non-audio traffic,
 /// including that of other programs.
-pub(super) fn control(row: &mut ReportRow, seen: &SeenTraffic, stamped: bool) {
+pub(super) fn control(row: &mut ReportRow, seen: &TrafficSeries, stamped: bool) {
     let Some((window, name, interface, [back, there])) = seen.main(0) else { return };
     let tapped = TappedSide::of(seen, 0).and_then(|side| side.control(&name));
     if let Some((kilobits, share)) = tapped {
@@ -170,7 +170,7 @@ pub(super) fn control(row: &mut ReportRow, seen: &SeenTraffic, stamped: bool) {
 
 pub(super) fn overhead(
     name: &str,
-    seen: &SeenTraffic,
+    seen: &TrafficSeries,
     packets: &Packets,
     stamped: bool,
 ) -> ReportRow {
@@ -178,11 +178,12 @@ pub(super) fn overhead(
     let Some((window, main, counts, [_, sent])) = seen.main(0) else {
         return ReportRow::invalid(
             name,
-            "too short a stream for two looks at the counters, or no interface is known to lead there",
+            "the stream is too short for two readings of the counters, or the interface of its \
+             route is unknown",
         );
     };
     let Some(payload) = seen.payload() else {
-        return ReportRow::invalid(name, "the sender's report does not say what a packet holds");
+        return ReportRow::invalid(name, "the sender's report lacks the size of a packet");
     };
     let mut row = ReportRow::named(name);
     let sizes = seen.layers((&main, &counts), stamped).of(payload);

@@ -72,7 +72,7 @@ pub(super) fn waterfall(row: &ReportRow) -> Option<Chart> {
             chart.path([(end, y - HALF / 2), (end, y + HALF / 2)], Ink::TEXT, FINE);
         }
     });
-    chart.words = "median of each stage; the whisker ends where 99 of 100 do".to_owned();
+    chart.words = "median of each stage; the whisker ends at p99".to_owned();
     for (stage, _) in &stages {
         if let Some(error) = stage.uncertainty_ns.filter(|error| *error > 0) {
             chart.words += &format!("; {} ± {}", stage.name, span(error as f64));
@@ -83,7 +83,7 @@ pub(super) fn waterfall(row: &ReportRow) -> Option<Chart> {
 
 /// Stages of two reports: to the left if the second has less.
 pub(super) fn differences(row: &ComparedRow) -> Option<Chart> {
-    const WORDS: &str = "medians, the second report less the first";
+    const WORDS: &str = "medians, the second report minus the first";
     let known = |stage: &ComparedStage| stage.difference_ns;
     let stages: Vec<i64> = row.stages.iter().filter_map(known).collect();
     let greatest = stages.iter().map(|difference| difference.unsigned_abs()).max()?.max(1) as f64;
@@ -124,8 +124,9 @@ fn shares_of(row: &ReportRow) -> Option<[f64; 2]> {
 }
 
 fn shares_chart(name: &str, parts: &[(&str, [f64; 2])]) -> Chart {
-    let told = |shares: [f64; 2]| shares.map(|share| format!("{:.1} %", 100.0 * share)).join(" | ");
-    let names: Vec<_> = parts.iter().map(|(part, shares)| (*part, told(*shares))).collect();
+    let reported =
+        |shares: [f64; 2]| shares.map(|share| format!("{:.1} %", 100.0 * share)).join(" | ");
+    let names: Vec<_> = parts.iter().map(|(part, shares)| (*part, reported(*shares))).collect();
     let label = format!("{name}: shares of {} parts", parts.len());
     let chart = Chart::new(name, label, height(PART, parts.len()));
     let axis = Axis::linear(0.0, 1.0, Unit::Share);

@@ -88,8 +88,7 @@ pub(super) fn ladder(rows: &[ReportRow]) -> Option<Chart> {
             bounded(chart, plot, (middle, step.error), y);
         }
     });
-    "●\u{a0}median ± uncertainty, with a line from the least to 99 of 100"
-        .clone_into(&mut chart.words);
+    "●\u{a0}median ± uncertainty, with a line from the minimum to p99".clone_into(&mut chart.words);
     if steps.iter().any(|step| step.configured.is_some()) {
         chart.words += "; ❘\u{a0}configured";
     }
@@ -116,14 +115,14 @@ pub(super) fn rests(rows: &[ReportRow]) -> Option<Chart> {
     let (least, most) = range(steps.iter().filter_map(ends).flatten().chain([0.0]));
     let room = ((most - least) * 0.06).max(1.0);
     let axis = Axis::linear(least - room, most + room, Unit::Time);
-    let label = "measured less configured, row by row".to_owned();
+    let label = "measured minus configured, row by row".to_owned();
     let figure = |step: &LadderMark<'_>| step.rest().map(|rest| with_error(rest, step.error));
-    let title = "Measured less configured";
+    let title = "Measured minus configured";
     let mut chart = stacked(title, label, axis, &steps, figure, |chart, plot, step, y| {
         tick(chart, (plot.x(0.0), y), 8, Ink::CONFIGURED);
         bounded(chart, plot, (step.rest().unwrap_or(0.0), step.error), y);
     });
-    "●\u{a0}the rest ± its uncertainty; ❘\u{a0}nothing left".clone_into(&mut chart.words);
+    "●\u{a0}the difference ± its uncertainty; ❘\u{a0}no difference".clone_into(&mut chart.words);
     Some(chart)
 }
 
@@ -185,19 +184,19 @@ mod tests {
         (0..20).for_each(|at| {
             series.push(LocalTime::ZERO + Span::from_millis(at), Span::from_millis(45));
         });
-        let told = |statistic| {
+        let reported = |statistic| {
             let there = Published { source: "theirs", name: "A", statistic, value_ns: 40_000_000 };
             let row = |name| ReportRow { published: vec![there.clone()], ..row(name, &series) };
             ladder(&[row("a"), row("b")]).unwrap()
         };
         let none = ladder(&[row("a", &series), row("b", &series)]).unwrap();
         for statistic in [Statistic::Stdev, Statistic::Max] {
-            assert_eq!(told(statistic), none, "{statistic:?}");
+            assert_eq!(reported(statistic), none, "{statistic:?}");
         }
         for statistic in [Statistic::Single, Statistic::Mean] {
-            let Chart { words, .. } = told(statistic);
+            let Chart { words, .. } = reported(statistic);
             let shapes = |chart: &Chart| chart.figure().matches("class=\"f5\"").count();
-            let drawn = shapes(&told(statistic)) > shapes(&none);
+            let drawn = shapes(&reported(statistic)) > shapes(&none);
             assert!(words.ends_with("theirs") && drawn, "{statistic:?}: {words}");
         }
     }

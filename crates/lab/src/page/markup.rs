@@ -61,7 +61,7 @@ pub(super) enum Unit {
     Number,
 }
 
-pub(super) fn told(value: f64, unit: Unit, step: f64, greatest: f64) -> String {
+pub(super) fn reported(value: f64, unit: Unit, step: f64, greatest: f64) -> String {
     let value = if value.abs() < step * 1e-6 { 0.0 } else { value };
     let fixed = |value: f64, step: f64| {
         let digits =
@@ -101,7 +101,7 @@ fn rounded(nanos: f64, digits: i32) -> String {
         10_f64.powf((nanos.abs().max(1.0).log10() + 1e-12).floor() - f64::from(digits - 1)).max(1.0)
     };
     let rounded = (nanos / step(nanos)).round() * step(nanos);
-    told(rounded, Unit::Time, step(rounded), rounded.abs())
+    reported(rounded, Unit::Time, step(rounded), rounded.abs())
 }
 
 /// A figure rounded according to its error, as in the table; with four digits without an error.
@@ -111,14 +111,14 @@ pub(super) fn with_error(nanos: f64, error: f64) -> String {
     }
     let step = digits::step(error).max(1.0);
     let nearest = (nanos / step).round() * step;
-    let value = told(nearest, Unit::Time, step, nearest.abs());
+    let value = reported(nearest, Unit::Time, step, nearest.abs());
     let bound = (error / step - 1e-9).ceil() * step;
     format!("{value} ± {}", rounded(bound, 2))
 }
 
 pub(super) fn from_to(from: f64, to: f64) -> String {
     let step = 10_f64.powf((to - from).abs().max(1.0).log10().floor() - 1.0).max(1.0);
-    let [from, to] = [from, to].map(|value| told(value, Unit::Time, step, to.abs()));
+    let [from, to] = [from, to].map(|value| reported(value, Unit::Time, step, to.abs()));
     format!("from {from} to {to}")
 }
 
@@ -141,15 +141,15 @@ mod tests {
             (with_error(5_000_123.0, 0.0), "5.000 ms"),
             (from_to(20_003_000.0, 20_015_000.0), "from 20.003 ms to 20.015 ms"),
         ];
-        cases.iter().for_each(|(told, wanted)| assert_eq!(told, wanted));
+        cases.iter().for_each(|(reported, wanted)| assert_eq!(reported, wanted));
     }
 
     #[test]
     fn an_axis_names_values_by_its_steps() {
-        assert_eq!(told(5_000_500.0, Unit::Time, 500.0, 5.001e6), "5.0005 ms");
-        assert_eq!(told(0.0, Unit::Time, 500.0, 5e6), "0");
-        assert_eq!(told(1e-4, Unit::Share, 0.0, 1.0), "0.01 %");
-        assert_eq!(told(1e3, Unit::Time, 0.0, 1e9), "1 µs");
-        assert_eq!(told(2e6, Unit::Count, 0.0, 1e7), "2 M");
+        assert_eq!(reported(5_000_500.0, Unit::Time, 500.0, 5.001e6), "5.0005 ms");
+        assert_eq!(reported(0.0, Unit::Time, 500.0, 5e6), "0");
+        assert_eq!(reported(1e-4, Unit::Share, 0.0, 1.0), "0.01 %");
+        assert_eq!(reported(1e3, Unit::Time, 0.0, 1e9), "1 µs");
+        assert_eq!(reported(2e6, Unit::Count, 0.0, 1e7), "2 M");
     }
 }

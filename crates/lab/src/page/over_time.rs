@@ -139,7 +139,7 @@ pub(super) fn course(row: &ReportRow) -> Option<Chart> {
         let middle = |one: &Interval| (one.at_ns + length / 2, one.max_ns as f64);
         let values = row.intervals.iter().map(middle).collect();
         let scale = Axis::linear(least, most, Unit::Time);
-        strips.insert(0, Panel::strip("greatest of each second", values, false, scale));
+        strips.insert(0, Panel::strip("maximum of each second", values, false, scale));
     }
     let across = Axis::linear(0.0, end as f64, Unit::Time);
     let upwards = Axis::fitting(least, if apart { usual } else { most }, Unit::Time);
@@ -163,12 +163,12 @@ pub(super) fn course(row: &ReportRow) -> Option<Chart> {
     let words = &mut chart.words;
     *words += "median of each second";
     *words += match row.intervals.iter().any(|one| one.p99_ns.is_some()) {
-        true => ", in a band from the least to 99 of 100",
-        false if apart => ", in a band down to the least",
-        false => ", in a band from the least to the greatest",
+        true => ", in a band from the minimum to p99",
+        false if apart => ", in a band down to the minimum",
+        false => ", in a band from the minimum to the maximum",
     };
     *words +=
-        if apart { "; the greatest below, on a scale of its own" } else { "; thin: the greatest" };
+        if apart { "; the maximum below, on a separate scale" } else { "; thin: the maximum" };
     if seconds {
         *words += "; seconds in which something went wrong are marked";
     }

@@ -161,7 +161,7 @@ pub(super) fn periodogram(row: &ReportRow) -> Option<Chart> {
     if most <= 0.0 {
         return None;
     }
-    let label = format!("{}: how much {} swings with which period", row.name, points.name);
+    let label = format!("{}: amplitude of {} by period", row.name, points.name);
     let mut chart = Chart::new("Periods", label, HEIGHT);
     let axes = (
         Axis::log(last.period, first.period, Unit::Time),
@@ -186,13 +186,14 @@ pub(super) fn periodogram(row: &ReportRow) -> Option<Chart> {
         };
         chart.text(&span(swing.period), Ink::TEXT, anchor, (x + away * FINE, y));
     }
-    let told = periods.named.iter();
-    let told = told.map(|swing| format!("{} (± {})", span(swing.period), span(swing.height)));
+    let reported = periods.named.iter();
+    let reported =
+        reported.map(|swing| format!("{} (± {})", span(swing.period), span(swing.height)));
     let found = match periods.named.is_empty() {
         true => "no period stands out of the noise".to_owned(),
-        false => format!("strongest: {}", told.collect::<Vec<_>>().join(", ")),
+        false => format!("strongest: {}", reported.collect::<Vec<_>>().join(", ")),
     };
-    chart.words = format!("how much “{}” swings with which period; {found}", points.name);
+    chart.words = format!("amplitude of “{}” by period; {found}", points.name);
     Some(chart)
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::markup::{Unit, told};
+use super::markup::{Unit, reported};
 use super::svg::{Anchor, Chart, FINE, Ink, LETTERS, Place, WIDTH, width};
 
 #[derive(Debug, Clone, Copy)]
@@ -96,7 +96,7 @@ impl Axis {
         let (marks, step) = self.marks();
         let greatest = self.from.abs().max(self.to.abs());
         let unit = self.unit;
-        marks.into_iter().map(move |mark| (mark, told(mark, unit, step, greatest)))
+        marks.into_iter().map(move |mark| (mark, reported(mark, unit, step, greatest)))
     }
 
     pub(super) fn room(&self) -> i32 {

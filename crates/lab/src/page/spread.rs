@@ -28,7 +28,7 @@ fn share(bins: &[Bin], share: f64) -> f64 {
 pub(super) fn histogram(row: &ReportRow) -> Option<Chart> {
     let (first, last) = (row.histogram.first()?, row.histogram.last()?);
     let axis = Axis::fitting(first.value_ns as f64, last.value_ns as f64, Unit::Time);
-    let label = format!("{}: how often which value came", row.name);
+    let label = format!("{}: frequency of each value", row.name);
     let words = format!("values in each of {BARS} classes, logarithmic");
     Some(bars("How often", words, label, &row.histogram, axis))
 }

@@ -60,7 +60,7 @@ const TOLD: usize = 10;
 /// host ends all.
 pub(super) fn carry(
     ends: &mut StreamEnds,
-    told: &mut Cases<'_>,
+    reported: &mut Cases<'_>,
     plan: &LabStream,
     sound: &SentSound,
     cases: &[CarriedCase],
@@ -76,7 +76,7 @@ pub(super) fn carry(
             };
             let mut notes = Vec::new();
             number += 1;
-            told.run(&name, ends, |ends| {
+            reported.run(&name, ends, |ends| {
                 let (judged, beside) = carried(ends, plan, sound, case, noise, number)?;
                 let mut row = row(&name, &judged);
                 beside.tell(&mut row);
@@ -91,7 +91,7 @@ pub(super) fn carry(
                 }
                 Ok(row)
             });
-            notes.into_iter().for_each(|note| told.note(note));
+            notes.into_iter().for_each(|note| reported.note(note));
             // After an invalid row without noise, the next row must not take its place.
             silent.get_or_insert_with(|| ReportRow::named(&name));
         }
@@ -184,7 +184,7 @@ fn row(name: &str, judged: &Value) -> ReportRow {
         let decibels = gains.iter().map(|gain| format!("{:+.2}", 20.0 * gain.abs().log10()));
         add("gains_db", "gains, dB", decibels.collect::<Vec<_>>().join(" ").into());
         let inverted = gains.iter().filter(|gain| **gain < 0.0).count();
-        add("inverted_channels", "turned over", inverted.into());
+        add("inverted_channels", "inverted channels", inverted.into());
         let source =
             |source: &Value| source.as_u64().map_or("–".to_owned(), |at| (at + 1).to_string());
         let sources: Vec<_> = list(&routing["sources"]).iter().map(source).collect();
@@ -212,7 +212,7 @@ fn row(name: &str, judged: &Value) -> ReportRow {
     let rate = judged["rate"].as_f64().unwrap_or(f64::INFINITY);
     let dropout = |one: &Value| {
         let nanos = |key: &str| (one[key].as_f64().unwrap_or(0.0) * 1e9 / rate).round() as i64;
-        let because = Some("frames that were not heard".to_owned());
+        let because = Some("lost frames".to_owned());
         let [at_ns, value_ns] = ["at_frame", "frames"].map(nanos);
         Worst { at_ns, value_ns, cause: because, ..Worst::default() }
     };

@@ -51,11 +51,11 @@ pub(crate) fn by_error(nanos: i64, error: i64) -> String {
     }
     let sign = if rounded < 0 { "-" } else { "" };
     let (whole, rest) = (rounded.unsigned_abs() / unit, rounded.unsigned_abs() % unit);
-    let told = match rest {
+    let reported = match rest {
         0 => whole.to_string(),
         rest => format!("{whole}.{rest:0digits$}").trim_end_matches('0').to_owned(),
     };
-    format!("{sign}{told}{name}")
+    format!("{sign}{reported}{name}")
 }
 
 pub(crate) fn number_by_error(value: f64, error: f64) -> String {
@@ -64,9 +64,13 @@ pub(crate) fn number_by_error(value: f64, error: f64) -> String {
     }
     let step = step(error);
     let digits = (-step.log10() - 1e-9).ceil().clamp(0.0, 9.0) as usize;
-    let told = format!("{:.digits$}", (value / step).round() * step);
+    let reported = format!("{:.digits$}", (value / step).round() * step);
     // A rounded zero has no sign.
-    if told.contains(|digit: char| ('1'..='9').contains(&digit)) { told } else { "0".to_owned() }
+    if reported.contains(|digit: char| ('1'..='9').contains(&digit)) {
+        reported
+    } else {
+        "0".to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -77,37 +81,37 @@ mod tests {
 
     #[test]
     fn a_length_of_time_has_the_digits_that_its_error_leaves() {
-        let told = |nanos, error| format!("{} ± {}", by_error(nanos, error), bound(error));
-        assert_eq!(told(5_299_997, 241), "5.3ms ± 250ns");
-        assert_eq!(told(2_861_875, 1), "2.861875ms ± 1ns");
-        assert_eq!(told(2_861_875, 10_416), "2.862ms ± 11us");
-        assert_eq!(told(-9_123, 13_000), "-9us ± 13us");
-        assert_eq!(told(40, 13_000), "0ms ± 13us");
-        assert_eq!(told(999_999_960, 8_000), "1s ± 8us");
+        let reported = |nanos, error| format!("{} ± {}", by_error(nanos, error), bound(error));
+        assert_eq!(reported(5_299_997, 241), "5.3ms ± 250ns");
+        assert_eq!(reported(2_861_875, 1), "2.861875ms ± 1ns");
+        assert_eq!(reported(2_861_875, 10_416), "2.862ms ± 11us");
+        assert_eq!(reported(-9_123, 13_000), "-9us ± 13us");
+        assert_eq!(reported(40, 13_000), "0ms ± 13us");
+        assert_eq!(reported(999_999_960, 8_000), "1s ± 8us");
     }
 
     #[test]
     fn without_an_error_the_nearest_thousandth_is_told_and_carried() {
-        for (nanos, told) in [
+        for (nanos, reported) in [
             (29_995_540, "29.996ms"),
             (999_999_600, "1s"),
             (-5_299_997, "-5.3ms"),
             (999_999, "999.999us"),
         ] {
-            assert_eq!(nearest_thousandth(nanos).to_string(), told);
+            assert_eq!(nearest_thousandth(nanos).to_string(), reported);
         }
     }
 
     #[test]
     fn a_number_has_the_digits_that_its_error_leaves() {
-        for (value, error, told) in [
+        for (value, error, reported) in [
             (137.370_012, 0.000_050, "137.370012"),
             (137.370_012, 0.2, "137.37"),
             (-4e-9, 0.01, "0"),
             (99.87, 25.0, "100"),
             (7.5, 0.0, "7.5"),
         ] {
-            assert_eq!(number_by_error(value, error), told);
+            assert_eq!(number_by_error(value, error), reported);
         }
     }
 
@@ -118,8 +122,8 @@ mod tests {
         ) {
             let moved = (to_nearest(nanos, step_nanos(error)).as_nanos() - nanos).abs();
             prop_assert!(moved * 20 <= error, "{moved} of {error}");
-            let told = bound(error).as_nanos();
-            prop_assert!((error..=error + error / 10 + 1).contains(&told), "{told} of {error}");
+            let reported = bound(error).as_nanos();
+            prop_assert!((error..=error + error / 10 + 1).contains(&reported), "{reported} of {error}");
         }
     }
 }

@@ -33,9 +33,9 @@ fn what_is_missed_of_values_is_counted_in_all_and_second_by_second() {
     let mut row = ReportRow::named("core 0").with(&series);
     row.count_missed(&series, |late| late >= Span::from_nanos(9));
     assert_eq!(row.missed, Some(Missed::of(3, 2500)));
-    let told: Vec<_> = row.meanwhile.iter().filter(|one| one.key == "missed").collect();
+    let reported: Vec<_> = row.meanwhile.iter().filter(|one| one.key == "missed").collect();
     let seconds = vec![(500_000_000, 2.0), (1_500_000_000, 0.0), (2_500_000_000, 1.0)];
-    assert_eq!(told.iter().map(|one| one.values.clone()).collect::<Vec<_>>(), [seconds]);
+    assert_eq!(reported.iter().map(|one| one.values.clone()).collect::<Vec<_>>(), [seconds]);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_percentile_that_so_few_values_do_not_have_is_a_dash_with_a_word() {
 
 #[test]
 fn a_figure_is_told_to_the_digit_that_its_error_leaves() {
-    let told = |nanos: i64, error: i64| {
+    let reported = |nanos: i64, error: i64| {
         let mut row = ReportRow::named("cable").with(&series([nanos]));
         row.uncertainty = Some(Span::from_nanos(error));
         row.add_within("frames", "median, frames", 137.370_012, 0.000_05);
@@ -77,7 +77,7 @@ fn a_figure_is_told_to_the_digit_that_its_error_leaves() {
         (5_299_997, 241, " 5.3ms ± 250ns ", "  5.3ms ± 250ns\n"),
         (2_861_875, 1, " 2.861875ms ± 1ns ", "  2.861875ms ± 1ns\n"),
     ] {
-        let text = told(nanos, error);
+        let text = reported(nanos, error);
         assert!(text.contains(cell) && text.contains(stage), "{text}");
         assert!(text.contains("median, frames: 137.370012\n"), "{text}");
     }
@@ -248,7 +248,7 @@ fn a_host_that_has_both_ends_is_told_once_with_the_most_freezes_that_either_saw(
     assert!(lines[0].starts_with("local: ") && lines[0].contains(", 3 stalls"), "{text}");
     assert!(lines[1].starts_with("ssh:studio: ") && lines[1].contains(", 9 stalls"), "{text}");
     let once = LabReport { hosts: vec![seen(Some(1))], ..report() };
-    for told in [once.to_string(), crate::page::page(&once)] {
-        assert!(told.contains(", 1 stall"), "{told}");
+    for reported in [once.to_string(), crate::page::page(&once)] {
+        assert!(reported.contains(", 1 stall"), "{reported}");
     }
 }

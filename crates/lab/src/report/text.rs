@@ -110,8 +110,8 @@ pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
         column("measured", measured),
         column("min", of(|m| m.min_ns)),
         column("p99", |row| {
-            let told = |m: &Summary| m.p99_ns.map_or(UNKNOWN.to_owned(), nanos);
-            spread(row).filter(|m| m.count > 0).map(told)
+            let reported = |m: &Summary| m.p99_ns.map_or(UNKNOWN.to_owned(), nanos);
+            spread(row).filter(|m| m.count > 0).map(reported)
         }),
         column("p99.9", of(|m| m.p999_ns)),
         column("max", of(|m| m.max_ns)),
@@ -184,7 +184,7 @@ fn table(f: &mut fmt::Formatter<'_>, rows: &[ReportRow], many: bool) -> fmt::Res
     let tells_none =
         |row: &ReportRow| spread(row).is_some_and(|m| m.count > 0 && m.p99_ns.is_none());
     if rows.iter().any(tells_none) {
-        writeln!(f, "p99 {UNKNOWN}: it takes 1000 values and more")?;
+        writeln!(f, "p99 {UNKNOWN}: needs at least 1000 values")?;
     }
     sources(rows).iter().try_for_each(|line| writeln!(f, "{line}"))
 }
@@ -238,13 +238,13 @@ fn beyond(f: &mut fmt::Formatter<'_>, row: &ReportRow, many: bool) -> fmt::Resul
         return Ok(());
     }
     writeln!(f, "\nstage by stage (median, 99 of 100, most):")?;
-    let told = |error| format!(" ± {}", digits::bound(error));
+    let reported = |error| format!(" ± {}", digits::bound(error));
     for stage in &row.stages {
         let error = stage.uncertainty_ns.filter(|error| *error > 0);
         let all = [stage.summary.p50_ns, stage.summary.p99_ns, stage.summary.max_ns];
         let tell = |value| error.map_or_else(|| nanos(value), |by| digits::by_error(value, by));
         let [middle, most, max] = all.map(|value| value.map_or("–".to_owned(), tell));
-        let error = error.map_or(String::new(), told);
+        let error = error.map_or(String::new(), reported);
         writeln!(f, "  {:10} {middle:>12} {most:>12} {max:>12}{error}", stage.name)?;
     }
     Ok(())
@@ -253,7 +253,7 @@ fn beyond(f: &mut fmt::Formatter<'_>, row: &ReportRow, many: bool) -> fmt::Resul
 const TOLD: usize = 8;
 
 fn happened(events: &Events) -> String {
-    let told: u64 = events.values.iter().map(|(_, count)| u64::from(*count)).sum();
+    let reported: u64 = events.values.iter().map(|(_, count)| u64::from(*count)).sum();
     let at = |(at, count): &(i64, u32)| {
         let times = if *count > 1 { format!(" ({count} times)") } else { String::new() };
         format!("{:.3} s{times}", *at as f64 / 1e9)
@@ -264,7 +264,7 @@ fn happened(events: &Events) -> String {
     }
     let before = events.values.iter().filter(|(at, _)| *at < 0);
     let before: u64 = before.map(|(_, count)| u64::from(*count)).sum();
-    let mut line = format!("{}: {}", events.words, told + events.without_time);
+    let mut line = format!("{}: {}", events.words, reported + events.without_time);
     if before > 0 {
         line += &format!(" ({before} of them before the first packet that counts)");
     }
@@ -272,7 +272,7 @@ fn happened(events: &Events) -> String {
         line += &format!(", at {}", parts.join(", "));
     }
     if events.without_time > 0 {
-        line += &format!("; of {} it is not known when", events.without_time);
+        line += &format!("; {} at unknown times", events.without_time);
     }
     line
 }
@@ -292,11 +292,11 @@ pub(crate) fn shown(figure: &Figure) -> String {
     match &figure.value {
         Value::Null => "–".to_owned(),
         Value::Number(number) if figure.key.ends_with("_ns") => {
-            let told = |value| match figure.error.map(|error| error.ceil() as i64) {
+            let reported = |value| match figure.error.map(|error| error.ceil() as i64) {
                 Some(error) => digits::by_error(value, error),
                 None => nanos(value),
             };
-            number.as_i64().map_or_else(|| number.to_string(), told)
+            number.as_i64().map_or_else(|| number.to_string(), reported)
         }
         Value::Number(number) if figure.key.ends_with("_share") => match number.as_f64() {
             Some(0.0) => "0 %".to_owned(),
@@ -321,7 +321,11 @@ pub(crate) fn shown(figure: &Figure) -> String {
 
 fn significant(value: f64) -> String {
     let before = value.abs().max(1e-9).log10().floor() as i32;
-    let told = format!("{value:.*}", (3 - before).clamp(0, 6) as usize);
+    let reported = format!("{value:.*}", (3 - before).clamp(0, 6) as usize);
     // A rounded zero has no sign.
-    if told.contains(|digit: char| ('1'..='9').contains(&digit)) { told } else { "0".to_owned() }
+    if reported.contains(|digit: char| ('1'..='9').contains(&digit)) {
+        reported
+    } else {
+        "0".to_owned()
+    }
 }

@@ -97,12 +97,12 @@ impl RunPackets {
         row.points = lines(&packets[shown.clone()], begin);
         let (count, read) = (shown.len(), packets.len());
         let more = if self.more {
-            format!("; of the ledger {MAX} packets were read")
+            format!("; {MAX} packets of the packet log were read")
         } else {
             String::new()
         };
         (count < read || self.more).then(|| {
-            format!("{}: {count} packets around the worst are shown one by one{more}", row.name)
+            format!("{}: {count} packets around the worst are shown individually{more}", row.name)
         })
     }
 }

@@ -20,7 +20,7 @@ fn noted(core: usize, frozen: &[(i64, i64)]) -> CoreLog {
     CoreLog { core, late, cost: Span::from_millis(15) }
 }
 
-fn told(logs: &[CoreLog], own: impl Fn(&Stall) -> bool) -> LabReport {
+fn reported(logs: &[CoreLog], own: impl Fn(&Stall) -> bool) -> LabReport {
     let mut report = LabReport::of("stalls", "");
     tell(&mut report, logs, own);
     report
@@ -32,7 +32,7 @@ fn figure(row: &ReportRow, key: &str) -> serde_json::Value {
 
 #[test]
 fn a_freeze_counts_for_every_period_it_covered() {
-    let report = told(&[noted(0, &[(499_500, 509_500)])], |_| false);
+    let report = reported(&[noted(0, &[(499_500, 509_500)])], |_| false);
     let row = &report.rows[0];
     assert_eq!(row.missed, Some(Missed::of(9, 1000)), "the tenth woke within its period");
     assert_eq!(row.worst[0].value_ns, 9_520_000);
@@ -45,7 +45,7 @@ fn a_freeze_counts_for_every_period_it_covered() {
 fn only_what_every_core_missed_is_a_freeze_of_the_host() {
     let one = noted(2, &[(100_000, 110_000), (500_000, 540_000)]);
     let other = noted(3, &[(300_000, 305_000), (510_000, 530_000), (700_000, 703_000)]);
-    let report = told(&[one, other], |_| false);
+    let report = reported(&[one, other], |_| false);
     let all = &report.rows[2];
     assert_eq!((report.hosts[0].stalls, figure(all, "stalls")), (Some(1), 1.into()));
     assert_eq!(all.worst.len(), 1);
@@ -60,14 +60,14 @@ fn only_what_every_core_missed_is_a_freeze_of_the_host() {
 #[test]
 fn a_program_that_was_stopped_is_no_frozen_host() {
     let logs = [noted(0, &[(500_000, 900_000)]), noted(1, &[(500_000, 900_000)])];
-    let report = told(&logs, |stall| stall.from == at(500_000));
+    let report = reported(&logs, |stall| stall.from == at(500_000));
     assert_eq!(report.hosts[0].stalls, Some(0));
     assert!(report.notes[0].contains("stopped for 400.02ms"), "{:?}", report.notes);
 }
 
 #[test]
 fn what_the_watching_costs_is_told_of_each_core() {
-    let report = told(&[noted(0, &[])], |_| false);
+    let report = reported(&[noted(0, &[])], |_| false);
     let cost = figure(&report.rows[0], "cost_percent").as_f64().unwrap();
     assert!((cost - 1.5).abs() < 0.01, "{cost}");
     assert_eq!(figure(&report.rows[1], "stalls"), 0);
@@ -87,11 +87,11 @@ fn a_core_that_cannot_be_had_is_a_void_row_and_the_others_are_measured() {
 
 #[test]
 fn the_verdict_names_the_worst_core_and_what_a_stream_must_ride_out() {
-    let report = told(&[noted(0, &[]), noted(3, &[(300_000, 312_000)])], |_| false);
+    let report = reported(&[noted(0, &[]), noted(3, &[(300_000, 312_000)])], |_| false);
     let verdict = "99 of 100 wake-ups were no more than 2.02ms late, on core 3 as the worst; it never froze meanwhile";
     assert!(report.notes.iter().any(|note| note == verdict), "{:?}", report.notes);
     let report =
-        told(&[noted(0, &[(500_000, 540_000)]), noted(1, &[(510_000, 530_000)])], |_| false);
+        reported(&[noted(0, &[(500_000, 540_000)]), noted(1, &[(510_000, 530_000)])], |_| false);
     let verdict = "it froze once, for up to 20.02ms: a stream of which less than that lies in the receiver's device \
                    has an xrun then";
     assert!(report.notes.iter().any(|note| note.ends_with(verdict)), "{:?}", report.notes);

@@ -145,7 +145,7 @@ fn the_worst_come_first_and_say_when() {
 #[test]
 fn runs_of_one_kind_differ_seldom_and_runs_that_are_more_always() {
     let seconds = |seed, more: f64| numbers(seed, 60).iter().map(|v| v + more).collect::<Vec<_>>();
-    let told = |more: f64, uncertainty: f64| {
+    let reported = |more: f64, uncertainty: f64| {
         (0..100)
             .filter(|seed| {
                 let found =
@@ -154,9 +154,9 @@ fn runs_of_one_kind_differ_seldom_and_runs_that_are_more_always() {
             })
             .count()
     };
-    assert!(told(0.0, 0.0) <= 2, "{}", told(0.0, 0.0));
-    assert_eq!(told(900.0, 0.0), 100);
-    assert_eq!(told(900.0, 2000.0), 0, "the runs say themselves that they do not know");
+    assert!(reported(0.0, 0.0) <= 2, "{}", reported(0.0, 0.0));
+    assert_eq!(reported(900.0, 0.0), 100);
+    assert_eq!(reported(900.0, 2000.0), 0, "the runs say themselves that they do not know");
 }
 
 #[test]

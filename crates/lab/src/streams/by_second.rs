@@ -54,7 +54,7 @@ impl StreamOutcome {
             due: departures.len() as u64,
             late: of(|packet| packet.late),
             lost: counts(lost),
-            underrun_discarded: of(|packet| !packet.late && !packet.is_heard()),
+            underrun_discarded: of(|packet| !packet.late && !packet.is_received()),
             never_sent: Some(self.never_sent(counted).by_second()),
             parts: parts.filter(|part| !part.p50_ns.is_empty()).collect(),
         })

@@ -31,8 +31,8 @@ impl StreamOutcome {
             0 => {}
             steps => {
                 return Some(format!(
-                    "a clock was set while it ran ({steps} steps): instants of before and after are on two \
-                     timelines; let nothing set the clocks of the hosts, and run it again"
+                    "a clock was set during the run ({steps} steps); prevent that on both hosts, \
+                     and repeat the measurement"
                 ));
             }
         }
@@ -41,20 +41,21 @@ impl StreamOutcome {
             && early > uncertainty.as_nanos()
         {
             return Some(format!(
-                "packets came {} before they left by clocks that are said to be known to ± {uncertainty}; let \
-                 nothing set the clocks of the hosts, and run it again",
+                "packets arrived {} before they left, although the clocks are known to ± \
+                 {uncertainty}; let nothing set the clocks of the hosts, and repeat the \
+                 measurement",
                 Span::from_nanos(early)
             ));
         }
         let most = self.max_uncertainty?;
         match self.uncertainty() {
             None => Some(format!(
-                "nobody knows how far the clocks of the hosts are apart, and {most} are the most that is \
-                 asked for; let the stream's RTCP through (its port and the next, taut doctor)"
+                "the clock offset between the hosts is unknown, but {most} is the maximum \
+                 uncertainty; let the stream's RTCP through (its port and the next, taut doctor)"
             )),
             Some(uncertainty) if uncertainty > most => Some(format!(
-                "the clocks of the hosts are known to ± {uncertainty}, and {most} are the most that is asked \
-                 for; use a wired network, or give a greater --max-uncertainty"
+                "the clock uncertainty between the hosts is ± {uncertainty}, above the maximum of \
+                 {most}; use a wired network, or a greater --max-uncertainty"
             )),
             Some(_) => None,
         }
@@ -64,7 +65,7 @@ impl StreamOutcome {
     pub(super) fn tell_clocks(&self, row: &mut ReportRow, counted: &[(LocalTime, ReceivedPacket)]) {
         let Some(stream) = self.stream().filter(|_| !self.is_one_clock()) else { return };
         let Some(clock) = &stream.clock else { return };
-        row.add("clock_source", "clocks joined by", &*clock.source);
+        row.add("clock_source", "clock source", &*clock.source);
         if let Some(most) = stream.latency.uncertainty_max_ns {
             row.add("uncertainty_max_ns", "clocks known to ±, at worst", most);
         }

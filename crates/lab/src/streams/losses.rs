@@ -47,14 +47,14 @@ impl StreamLosses {
 impl fmt::Display for StreamLosses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = self.named().into_iter().filter(|(count, ..)| *count > 0);
-        let told: Vec<String> = named
+        let reported: Vec<String> = named
             .map(|(count, one, several)| {
                 format!("{count} {}", if count == 1 { one } else { several })
             })
             .collect();
-        match told.is_empty() {
+        match reported.is_empty() {
             true => f.write_str("nothing"),
-            false => f.write_str(&told.join(", ")),
+            false => f.write_str(&reported.join(", ")),
         }
     }
 }
@@ -87,7 +87,7 @@ impl StreamOutcome {
             counted.iter().filter(|(_, packet)| is(packet)).count() as u64
         };
         let late = of(|packet| packet.late);
-        let unheard = of(|packet| !packet.late && !packet.is_heard());
+        let unheard = of(|packet| !packet.late && !packet.is_received());
         let missed = self.missed(counted).map_or(0, |missed| missed.missed);
         let never_sent = self.never_sent(counted).count();
         let lost = missed.saturating_sub(late + unheard + never_sent);
@@ -120,9 +120,9 @@ impl StreamOutcome {
     /// Xruns of each end, without those known to precede the first counted packet: a card may have
     /// one while it starts.
     fn xruns_counted(&self, counted: &[(LocalTime, ReceivedPacket)]) -> [u64; 2] {
-        let told = self.xruns(counted);
+        let reported = self.xruns(counted);
         [(&self.sent, XRUNS[0]), (&self.heard, XRUNS[1])].map(|(report, (key, _))| {
-            let of_end = told.iter().find(|events| events.key == key);
+            let of_end = reported.iter().find(|events| events.key == key);
             let values = of_end.map_or(&[][..], |events| &events.values);
             let before = values.iter().filter(|(at, _)| *at < 0);
             let before: u64 = before.map(|(_, count)| u64::from(*count)).sum();

@@ -107,7 +107,7 @@ const NAMES: [MachineNames; 3] = [
 ];
 
 impl MachineNames {
-    fn told(&self, read: &[SampledQuantity]) -> Vec<Meanwhile> {
+    fn reported(&self, read: &[SampledQuantity]) -> Vec<Meanwhile> {
         let busy = Meanwhile::drawn(format!("{}busy_percent", self.key), self.busy, busy(read));
         // Only quantities known to this version; unknown ones of another machine are dropped.
         let all = machine_quantities().map(|(key, words)| Meanwhile {
@@ -158,8 +158,8 @@ impl StreamOutcome {
         let ends = reports.into_iter().zip(self.begins(counted)).zip(XRUNS);
         let events = ends.filter_map(|((stream, begin), names)| {
             let stream = stream?;
-            let told = stream.xruns.iter().map(|xrun| (xrun.at_ns, xrun.count));
-            Events::since(begin?, names, told, stream.counters.xruns)
+            let reported = stream.xruns.iter().map(|xrun| (xrun.at_ns, xrun.count));
+            Events::since(begin?, names, reported, stream.counters.xruns)
         });
         events.collect()
     }
@@ -178,8 +178,8 @@ impl StreamOutcome {
                 let at = at.checked_sub(begin?)?;
                 (0..=end + INTERVAL.as_nanos()).contains(&at).then_some((at, value))
             };
-            let told = names.told(read.as_deref().unwrap_or(&[]));
-            told.into_iter().map(move |series| Meanwhile {
+            let reported = names.reported(read.as_deref().unwrap_or(&[]));
+            reported.into_iter().map(move |series| Meanwhile {
                 values: series.values.into_iter().filter_map(since).collect(),
                 ..series
             })
@@ -211,7 +211,7 @@ fn missed(
     never_sent: Vec<SecondCount>,
     counted: &[(LocalTime, ReceivedPacket)],
 ) -> Option<Meanwhile> {
-    let heard = counted.iter().filter(|(_, packet)| packet.is_heard());
+    let heard = counted.iter().filter(|(_, packet)| packet.is_received());
     let heard: std::collections::HashSet<u32> = heard.map(|(_, packet)| packet.timestamp).collect();
     // The ledger is another machine's data: an extreme time must not allocate all seconds in
     // between.

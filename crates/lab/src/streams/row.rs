@@ -37,14 +37,14 @@ impl StreamOutcome {
         }
         // Of the whole run: the ledger does not show when a host froze.
         if let Some(frozen) = stream.map(frozen).filter(|count| *count > 0) {
-            row.add("host_stalled", "missed in stalls of the host, whole run", frozen);
+            row.add("host_stalled", "missed in host stalls, whole run", frozen);
         }
         // Played, but not found in the sound: together with measured and missed, this is all that
         // was due.
-        let heard = counted.iter().filter(|(_, packet)| packet.is_heard()).count();
+        let heard = counted.iter().filter(|(_, packet)| packet.is_received()).count();
         let not_found = heard.saturating_sub(series.values().len());
         if not_found > 0 {
-            row.add("unmeasured", "heard, not measured", not_found);
+            row.add("unmeasured", "received, not measured", not_found);
             if let Some(why) = stream.and_then(whys) {
                 row.add("unmeasured_because", "why not measured, whole run", why);
             }
@@ -117,7 +117,7 @@ impl StreamOutcome {
             return refused;
         }
         if stream.is_some_and(|one| one.counters.received == 0) {
-            return "no packet arrived; is there a firewall between, and is --at right?".into();
+            return "no packet arrived; check the firewall and --at".into();
         }
         match stream.and_then(whys) {
             Some(whys) => format!("no packet was found in the sound: {whys}"),
@@ -161,7 +161,7 @@ impl StreamOutcome {
         self.heard.streams.iter().map(|stream| count(&stream.counters)).sum()
     }
 
-    pub fn streams_heard(&self) -> usize {
+    pub fn streams_received(&self) -> usize {
         self.heard.streams.iter().filter(|stream| stream.counters.received > 0).count()
     }
 
@@ -199,7 +199,7 @@ impl StreamOutcome {
         // missing packets at the end are missed.
         let left = |packet: &SentPacket| packet.timestamp == first;
         let due = self.departures.iter().position(left).map_or(0, |at| self.departures.len() - at);
-        let heard = counted.iter().filter(|(_, packet)| packet.is_heard()).count().min(due);
+        let heard = counted.iter().filter(|(_, packet)| packet.is_received()).count().min(due);
         let never_sent = self.never_sent(counted).count();
         Some(Missed::of((due - heard) as u64 + never_sent, due as u64 + never_sent))
     }
@@ -244,7 +244,7 @@ fn whys(stream: &StreamReport) -> Option<String> {
         no_match: unlike,
         silent,
         ambiguous: repeats,
-        not_reported: untold,
+        not_reported: unreported,
         not_sampled: unprobed,
         no_clock,
         trace_overflow: unbooked,
@@ -254,7 +254,7 @@ fn whys(stream: &StreamReport) -> Option<String> {
         (unlike, "in other sound"),
         (silent, "in silence"),
         (repeats, "in repeating sound"),
-        (untold, "not reported by the device"),
+        (unreported, "not reported by the device"),
         (unprobed, "not sampled"),
         (no_clock, "without capture time"),
         (unbooked, "not logged"),

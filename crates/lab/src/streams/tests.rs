@@ -209,7 +209,7 @@ fn a_row_says_how_packets_were_missed_and_why_others_were_not_measured() {
         if (3200..3204).contains(&number) {
             packet.receiver[1..].fill(None);
         }
-        if packet.late || !packet.is_heard() || (3300..3305).contains(&number) {
+        if packet.late || !packet.is_received() || (3300..3305).contains(&number) {
             packet.measured = None;
         }
     }
@@ -217,7 +217,7 @@ fn a_row_says_how_packets_were_missed_and_why_others_were_not_measured() {
     outcome.heard.streams[0].latency.not_measured = read(not_found);
     let row = outcome.row("test");
     assert_eq!(row.missed.unwrap().missed, 10);
-    let told: Vec<_> = row.figures.iter().map(|one| (one.key, one.value.clone())).collect();
+    let reported: Vec<_> = row.figures.iter().map(|one| (one.key, one.value.clone())).collect();
     let known = [
         ("never_sent", json!(2)),
         ("late", json!(3)),
@@ -226,7 +226,7 @@ fn a_row_says_how_packets_were_missed_and_why_others_were_not_measured() {
         ("unmeasured", json!(5)),
         ("unmeasured_because", json!("4 in other sound, 1 in silence")),
     ];
-    assert_eq!(told, known);
+    assert_eq!(reported, known);
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn what_machines_did_is_joined_to_the_packets_by_the_clock_of_each() {
     let here = vec![sampled("user_percent", &at), sampled("irq_percent", &at[1..])];
     outcome.machines = SampledMachines::Two([Ok(there), Ok(here.clone())]);
     let meanwhile = outcome.row("test").meanwhile;
-    let told: Vec<_> = meanwhile.iter().map(|one| (&*one.key, one.values.clone())).collect();
+    let reported: Vec<_> = meanwhile.iter().map(|one| (&*one.key, one.values.clone())).collect();
     let busy = vec![(seconds(1), 10.0), (seconds(2), 40.0)];
     let user = vec![(seconds(1), 10.0), (seconds(2), 20.0)];
     let known = [
@@ -308,12 +308,12 @@ fn what_machines_did_is_joined_to_the_packets_by_the_clock_of_each() {
         ("receiver_user_percent", user.clone()),
         ("receiver_irq_percent", vec![(seconds(2), 20.0)]),
     ];
-    assert_eq!(told, known, "what was before and after the packets is none of theirs");
+    assert_eq!(reported, known, "what was before and after the packets is none of theirs");
     outcome.machines = SampledMachines::One(Ok(here));
     let meanwhile = outcome.row("test").meanwhile;
-    let told: Vec<_> = meanwhile.iter().map(|one| (&*one.key, &one.values)).collect();
-    assert_eq!(told[..2], [("busy_percent", &busy), ("user_percent", &user)]);
-    assert_eq!(told.len(), 3);
+    let reported: Vec<_> = meanwhile.iter().map(|one| (&*one.key, &one.values)).collect();
+    assert_eq!(reported[..2], [("busy_percent", &busy), ("user_percent", &user)]);
+    assert_eq!(reported.len(), 3);
 }
 
 #[test]
@@ -326,16 +326,16 @@ fn all_that_is_read_of_machines_is_told_and_what_pages_have_room_for_is_drawn() 
     };
     outcome.machines = SampledMachines::Two([read(7_002_000_000_000), read(2_000_000_000)]);
     let meanwhile = outcome.row("test").meanwhile;
-    let mut told: Vec<_> = meanwhile.iter().map(|one| (&*one.key, &*one.words)).collect();
-    told.retain(|(key, _)| !key.ends_with("_busy_percent"));
+    let mut reported: Vec<_> = meanwhile.iter().map(|one| (&*one.key, &*one.words)).collect();
+    reported.retain(|(key, _)| !key.ends_with("_busy_percent"));
     let names = machine_quantities().collect::<Vec<_>>();
     let of = |end: &str| {
-        let told = |(key, words)| (format!("{end}_{key}"), format!("{end}'s machine: {words}"));
-        names.iter().copied().map(told).collect::<Vec<_>>()
+        let reported = |(key, words)| (format!("{end}_{key}"), format!("{end}'s machine: {words}"));
+        names.iter().copied().map(reported).collect::<Vec<_>>()
     };
     let known = [of("sender"), of("receiver")].concat();
     let known: Vec<_> = known.iter().map(|(key, words)| (&**key, &**words)).collect();
-    assert_eq!(told, known);
+    assert_eq!(reported, known);
     assert!(meanwhile.iter().all(|one| one.values[0].0 == 1 && one.values.len() == 2));
     let drawn: Vec<_> = meanwhile.iter().filter(|one| one.drawn).map(|one| &*one.key).collect();
     let strips =
@@ -351,8 +351,8 @@ fn a_machine_that_could_not_be_read_is_told_and_the_other_is_not_taken_for_both(
         HostError::Refused { place: "ssh:x".into(), why: "taut lab sample: no /proc".into() };
     outcome.machines = SampledMachines::Two([Err(gone), Ok(here)]);
     let row = outcome.row("test");
-    let told: Vec<_> = row.meanwhile.iter().map(|one| &*one.key).collect();
-    assert_eq!(told, ["receiver_runnable"], "both ends on one machine are not told so");
+    let reported: Vec<_> = row.meanwhile.iter().map(|one| &*one.key).collect();
+    assert_eq!(reported, ["receiver_runnable"], "both ends on one machine are not told so");
     let unread = row.figures.iter().find(|one| one.key == "sender_machine_unread").unwrap();
     snapshot!(unread.value);
     assert!(!row.figures.iter().any(|one| one.key == "receiver_machine_unread"));
@@ -370,13 +370,13 @@ fn xruns_are_told_with_when_they_were_by_the_clock_of_each_end() {
     heard.xruns = read(json!([xrun(seconds(3), 1)]));
     heard.counters.xruns = 5;
     let events = outcome.row("test").events;
-    let told: Vec<_> =
+    let reported: Vec<_> =
         events.iter().map(|one| (&*one.key, &one.values[..], one.without_time)).collect();
     let known = [
         ("sender_xruns", &[(-500, 1), (700, 2)][..], 0),
         ("receiver_xruns", &[(seconds(1), 1)][..], 4),
     ];
-    assert_eq!(told, known, "what was before the packets that count is below zero");
+    assert_eq!(reported, known, "what was before the packets that count is below zero");
     assert!(between_two(Span::from_micros(60)).row("test").events.is_empty());
 }
 
@@ -460,13 +460,13 @@ fn packets_that_came_before_they_left_make_a_row_void() {
 
 #[test]
 fn how_long_a_stream_still_takes_is_told_once() {
-    let told = Rc::<RefCell<Vec<Duration>>>::default();
-    let all = Rc::clone(&told);
-    let mut ending = StreamEnding::told_to(move |left| all.borrow_mut().push(left));
+    let reported = Rc::<RefCell<Vec<Duration>>>::default();
+    let all = Rc::clone(&reported);
+    let mut ending = StreamEnding::reported_to(move |left| all.borrow_mut().push(left));
     let ends = Instant::now() + Duration::from_secs(60);
     ending.tell(ends);
     ending.tell(ends);
-    let told = told.borrow();
-    assert!(told.len() == 1 && told[0] <= Duration::from_secs(60), "{told:?}");
+    let reported = reported.borrow();
+    assert!(reported.len() == 1 && reported[0] <= Duration::from_secs(60), "{reported:?}");
     StreamEnding::default().tell(ends);
 }

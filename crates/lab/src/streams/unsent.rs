@@ -93,7 +93,7 @@ impl NeverSent {
     }
 
     pub(super) fn events(&self) -> Option<Events> {
-        let told = self.gaps.iter().map(|gap| (gap.at, gap.count));
-        Events::since(0, NEVER_SENT, told, 0)
+        let reported = self.gaps.iter().map(|gap| (gap.at, gap.count));
+        Events::since(0, NEVER_SENT, reported, 0)
     }
 }

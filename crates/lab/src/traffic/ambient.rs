@@ -162,7 +162,7 @@ impl AmbientMix {
         seconds.entry(since.div_euclid(SECOND)).or_default().add(carried);
     }
 
-    fn told(self, range_ns: [i64; 2], name: impl Fn(u32) -> String) -> AmbientTraffic {
+    fn reported(self, range_ns: [i64; 2], name: impl Fn(u32) -> String) -> AmbientTraffic {
         let parts =
             self.parts.into_iter().map(|((interface, outgoing, protocol, cast), seconds)| {
                 let (interface, seconds) = (name(interface), seconds.into_iter().collect());
@@ -228,7 +228,7 @@ pub fn watch_ambient(stop: &Stop, begun: impl FnOnce()) -> Result<AmbientTraffic
     // The interface was removed before its name was known.
     let name = |number: u32| seen.names.get(&number).cloned().unwrap_or(format!("#{number}"));
     let dropped = seen.statistics.dropped;
-    Ok(AmbientTraffic { dropped, sized: seen.sized, ..seen.counter.told(range, name) })
+    Ok(AmbientTraffic { dropped, sized: seen.sized, ..seen.counter.reported(range, name) })
 }
 
 /// Counts the frames of a capture, pcap or pcapng, as one interface of this name. Also returns how
@@ -247,7 +247,7 @@ pub(crate) fn read_ambient(
     let [begin, end] = mix.range.unwrap_or_default();
     // Less than a second gives no useful rate.
     let range = [begin, end.max(begin.saturating_add(SECOND))];
-    (mix.told(range, |_| interface.to_owned()), read)
+    (mix.reported(range, |_| interface.to_owned()), read)
 }
 
 /// The frame as on its link: captures of Linux's `any` interface or BSD's loopback replace the

@@ -182,7 +182,7 @@ struct IpHeads<'a> {
     /// Header length with IPv6 extensions.
     head: usize,
     /// Total length from the header; `None` if it does not fit into the field.
-    told: Option<usize>,
+    reported: Option<usize>,
     payload: &'a LaxIpPayloadSlice<'a>,
     part: FramePart,
 }
@@ -200,7 +200,7 @@ impl<'a> IpHeads<'a> {
                     from,
                     to,
                     head: head.slice().len() + authentication,
-                    told: Some(head.total_len().into()),
+                    reported: Some(head.total_len().into()),
                     payload: ip.payload(),
                     part: parted.by(head.fragments_offset().value() > 0, head.more_fragments()),
                 }
@@ -214,13 +214,13 @@ impl<'a> IpHeads<'a> {
                     let later = head.fragment_offset().value() > 0;
                     Parted { identification, from, to }.by(later, head.more_fragments())
                 });
-                let told = usize::from(head.payload_length());
+                let reported = usize::from(head.payload_length());
                 Self {
                     from,
                     to,
                     head: IPV6 + extensions.slice().len(),
                     // A jumbogram has its length elsewhere (RFC 2675).
-                    told: (told > 0).then_some(IPV6 + told),
+                    reported: (reported > 0).then_some(IPV6 + reported),
                     payload: ip.payload(),
                     part: part.unwrap_or(FramePart::Whole),
                 }
@@ -238,7 +238,8 @@ impl<'a> IpHeads<'a> {
     ) -> ReadFrame {
         let all = bytes.saturating_sub(ahead);
         // Short frames are padded, so the IP length takes precedence.
-        let ip = self.told.filter(|told| (self.head..=all).contains(told)).unwrap_or(all);
+        let ip =
+            self.reported.filter(|reported| (self.head..=all).contains(reported)).unwrap_or(all);
         let transport = ip.saturating_sub(self.head);
         let found = match self.part {
             FramePart::Later(_) => {

@@ -41,7 +41,7 @@ pub(super) struct TrafficTap<C> {
     begins: LocalTime,
 }
 
-pub(super) struct SeenFrames<C> {
+pub(super) struct FrameCounts<C> {
     pub(super) counter: C,
     pub(super) names: BTreeMap<u32, String>,
     pub(super) begins: LocalTime,
@@ -54,11 +54,11 @@ impl<C: FrameCounter> TrafficTap<C> {
     pub(super) fn open(counter: impl FnOnce(LocalTime) -> C) -> Result<Self, String> {
         let tap = FrameTap::open(ROOM).map_err(|error| match error.kind() {
             std::io::ErrorKind::PermissionDenied => {
-                "tapping the interfaces takes CAP_NET_RAW; run taut as root there, or give it to the program \
-                 (sudo setcap cap_net_raw+ep \"$(command -v taut)\")"
+                "tapping the interfaces needs CAP_NET_RAW; run taut as root there, or grant it to \
+                 the program (sudo setcap cap_net_raw+ep \"$(command -v taut)\")"
                     .to_owned()
             }
-            _ => format!("tapping the interfaces: {error}; the kernel needs CONFIG_PACKET"),
+            _ => format!("cannot tap the interfaces: {error}; the kernel needs CONFIG_PACKET"),
         })?;
         let begins = now();
         Ok(Self { tap, counter: counter(begins), names: BTreeMap::new(), begins })
@@ -89,12 +89,12 @@ impl<C: FrameCounter> TrafficTap<C> {
         });
     }
 
-    pub(super) fn finish(mut self) -> SeenFrames<C> {
+    pub(super) fn finish(mut self) -> FrameCounts<C> {
         self.until(now() + LAST);
         let statistics = self.tap.statistics().unwrap_or_default();
         let sized = self.tap.knows_segments();
         let Self { counter, names, begins, .. } = self;
-        SeenFrames { counter, names, begins, statistics, sized }
+        FrameCounts { counter, names, begins, statistics, sized }
     }
 }
 
@@ -104,12 +104,12 @@ impl TrafficTap<TrafficMix> {
     }
 
     pub(super) fn end(self) -> TappedTraffic {
-        let SeenFrames { counter: mix, names, begins, statistics, sized } = self.finish();
+        let FrameCounts { counter: mix, names, begins, statistics, sized } = self.finish();
         TappedTraffic {
             begin_ns: (begins - LocalTime::ZERO).as_nanos(),
             step_ns: STEP.as_nanos(),
             more_ports: mix.more_ports,
-            steps: mix.told(&names),
+            steps: mix.reported(&names),
             seen: statistics.seen,
             dropped: statistics.dropped,
             sized,
@@ -277,7 +277,7 @@ impl TrafficMix {
         known
     }
 
-    pub(super) fn told(self, names: &BTreeMap<u32, String>) -> Vec<Vec<MixEntry>> {
+    pub(super) fn reported(self, names: &BTreeMap<u32, String>) -> Vec<Vec<MixEntry>> {
         let Self { steps, links, .. } = self;
         let entry = |(key, layers): (MixKey, LayerBytes)| MixEntry {
             // The interface was removed before its name was known.

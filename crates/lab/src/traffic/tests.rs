@@ -80,7 +80,7 @@ fn tapped(frames: &[TappedFrame<'_>]) -> TappedTraffic {
     let mut mix = TrafficMix::of(address, LocalTime::ZERO, step);
     frames.iter().for_each(|frame| mix.see(frame));
     let more_ports = mix.more_ports;
-    let steps = mix.told(&[(3, "eth0".to_owned())].into());
+    let steps = mix.reported(&[(3, "eth0".to_owned())].into());
     let step_ns = step.as_nanos();
     TappedTraffic { begin_ns: 0, step_ns, steps, more_ports, ..TappedTraffic::default() }
 }

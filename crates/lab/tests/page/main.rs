@@ -161,12 +161,16 @@ fn the_worst_stand_with_all_their_stages_in_the_order_of_travel() {
     assert_eq!(count(&page, "<td></td><td></td></tr>"), others, "of which no stage is known");
 }
 
-fn with_xruns(at_ms: &[i64], untold: u64) -> String {
+fn with_xruns(at_ms: &[i64], unreported: u64) -> String {
     let mut row = stream(5_000, 5_000.0, 1);
     row.meanwhile.clear();
     let values = at_ms.iter().map(|at| (at * 1_000_000, 1)).collect();
-    row.events =
-        vec![Events { key: "xruns".into(), words: "xruns".into(), values, without_time: untold }];
+    row.events = vec![Events {
+        key: "xruns".into(),
+        words: "xruns".into(),
+        values,
+        without_time: unreported,
+    }];
     let mut report = LabReport::of("recv", "did every packet sound when it was due?");
     report.rows = vec![row];
     page(&report)

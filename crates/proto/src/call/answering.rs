@@ -7,7 +7,7 @@ use super::message::{
     CALL_VERSION, CallMessage, CallReason, MAX_VERSION, OLDEST_CALL_VERSION, REDUNDANCY_VERSION,
     UNHEARD_VERSION,
 };
-use super::terms::{CallLatency, CallOffer, CallPath, CallTerms, NotHad};
+use super::terms::{CallLatency, CallOffer, CallPath, CallTerms, Unsupported};
 use super::transport::{CalledTransport, SoundChange, TransportStep};
 use super::{CALL_KEPT, CallId, LINE_DEAD};
 use crate::time::{LocalTime, Span};
@@ -229,7 +229,7 @@ impl Answering {
     ) {
         let Some(at) = self.lines.iter().position(|one| one.id == line) else { return };
         if !self.lines[at].may_say(now) {
-            return self.refuse(line, "you say more than a call has to say; update taut", now);
+            return self.refuse(line, "too many messages; update taut", now);
         }
         if let CallMessage::Call { version, .. } = &message {
             self.lines[at].version = *version;
@@ -240,8 +240,8 @@ impl Answering {
                 if !(OLDEST_CALL_VERSION..=CALL_VERSION).contains(&version) =>
             {
                 let why = format!(
-                    "this taut speaks versions {OLDEST_CALL_VERSION} to {CALL_VERSION} of calls; update the older of the \
-                     two"
+                    "unsupported call protocol version {version}: must be {OLDEST_CALL_VERSION} to {CALL_VERSION}; update the \
+                     older taut"
                 );
                 self.refuse(line, why, now);
             }
@@ -261,7 +261,7 @@ impl Answering {
                 }
             }
             (CallMessage::Pong, _) => {}
-            _ => self.refuse(line, "that is nothing that a caller says now; update taut", now),
+            _ => self.refuse(line, "unexpected message; update taut", now),
         }
     }
 
@@ -286,7 +286,7 @@ impl Answering {
             return self.refuse(line, why, now);
         }
         if self.calls[place].is_some() {
-            self.end(place, CallReason::new("its caller called anew"));
+            self.end(place, CallReason::new("replaced by a new call of the same caller"));
         }
         let mut transport = CalledTransport::new(now);
         if terms.sound() {
@@ -325,13 +325,13 @@ impl Answering {
         let most = self.calls.len();
         let free = calls().position(Option::is_none).ok_or_else(|| {
             format!(
-                "it is in as many calls as it takes, {most}; call later, or raise that there (taut serve --max-callers)"
+                "busy: maximum of calls reached ({most}); call later, or raise it there (taut serve --max-callers)"
             )
         })?;
         let held = calls().flatten().filter(|call| call.peer == peer).count();
         if held >= self.limits.of_a_peer && self.limits.own != Some(peer) {
             return Err(format!(
-                "your machine is in {held} of its {most} calls, and the others are for others; end one, or raise that \
+                "busy: {held} of {most} calls are with your machine, the limit per host; end one, or raise the limit \
                  there (taut serve --max-calls-per-host)"
             ));
         }
@@ -352,13 +352,12 @@ impl Answering {
         let most = self.limits.sounding;
         if all >= most {
             return Err(format!(
-                "as many of its calls have sound as it carries, {most}; hold one of them, or call later"
+                "busy: maximum of calls with audio reached ({most}); hold one of them, or call later"
             ));
         }
         if own >= self.limits.sounding_of_a_peer && self.limits.own != Some(peer) {
             return Err(format!(
-                "your machine has sound in {own} of the {most} calls that may, and the others are for others; hold one of \
-                 yours"
+                "busy: {own} of {most} calls with audio are with your machine, the limit per host; hold one of yours"
             ));
         }
         Ok(())
@@ -371,7 +370,7 @@ impl Answering {
         let Some((place, call)) =
             place.and_then(|place| Some((place, self.calls[place].as_mut()?)))
         else {
-            return self.refuse(line, "that call is over here; call anew", now);
+            return self.refuse(line, "unknown call, or already over; call again", now);
         };
         // The previous connection may be dead without having timed out.
         let before = call.line.replace(line);
@@ -393,8 +392,7 @@ impl Answering {
         let kept = terms.kept(&call.offer, &self.offer);
         if kept != terms.latency {
             let why = format!(
-                "the packets and devices of both ends leave no time for less than {kept}; ask for that or more, or for \
-                 shorter packets"
+                "the packets and devices of both ends need at least {kept}; request at least that, or shorter packets"
             );
             return self.say(line, CallMessage::Kept(CallReason::new(why)));
         }
@@ -402,8 +400,7 @@ impl Answering {
         let room = if begins { terms.room() } else { call.room };
         if let Some(asked) = terms.latency.beyond(room) {
             let why = format!(
-                "a latency of {asked} is more than the {room} that this call has room for since it began; hang up and \
-                 call with a --latency of that"
+                "a latency of {asked} exceeds the buffers of this call, {room}; hang up and call again with that --latency"
             );
             return self.say(line, CallMessage::Kept(CallReason::new(why)));
         }
@@ -412,7 +409,7 @@ impl Answering {
         }
         let Some(call) = &mut self.calls[place] else { return };
         if begins && !call.transport.begin(now) {
-            let why = "no keys are left for this call; call anew";
+            let why = "no keys are left for this call; call again";
             return self.hang_up_at(place, &CallReason::new(why));
         }
         (call.terms, call.room) = (terms.clone(), room);
@@ -532,7 +529,7 @@ impl Answering {
             if over.is_some_and(|call| call.line.is_none() && now >= call.alive + CALL_KEPT) {
                 self.end(
                     place,
-                    CallReason::new(format!("its caller was not heard of for {CALL_KEPT}")),
+                    CallReason::new(format!("no connection and no packet for {CALL_KEPT}")),
                 );
             }
         }
@@ -574,10 +571,10 @@ impl AnsweredConnection {
 }
 
 /// Reason why a call cannot change to these terms. Devices keep their rate and channels.
-fn unlike(now: &CallTerms, wanted: &CallTerms, here: &CallOffer) -> Option<NotHad> {
+fn unlike(now: &CallTerms, wanted: &CallTerms, here: &CallOffer) -> Option<Unsupported> {
     for (now, wanted) in [(&now.there, &wanted.there), (&now.back, &wanted.back)] {
         if (now.rate, now.channels) != (wanted.rate, wanted.channels) {
-            return Some(NotHad::Shape);
+            return Some(Unsupported::Shape);
         }
     }
     wanted.fits(here).err()

@@ -97,7 +97,7 @@ pub enum NotAsked {
 
 /// Requested terms without an answer yet.
 #[derive(Debug)]
-struct AskedTerms {
+struct RequestedTerms {
     terms: CallTerms,
     /// Whether this is the second request, after a reconnection.
     again: bool,
@@ -130,7 +130,7 @@ pub struct CallerEnd {
     /// Numbers of the audio transports.
     pub(super) numbers: TransportNumbers,
     /// Last request, if unanswered.
-    asked: Option<AskedTerms>,
+    asked: Option<RequestedTerms>,
     /// Unanswered requests; each is answered, in order.
     unanswered: u32,
     /// Last paths that the user requested.
@@ -371,7 +371,7 @@ impl CallerEnd {
     }
 
     fn answered_otherwise(&mut self) {
-        let why = "it answers with what was not offered; update taut on both sides";
+        let why = "the answer does not match the offer; update taut on both ends";
         self.steps.push_back(CallerStep::Say(CallMessage::Bye(CallReason::new(why))));
         self.steps.push_back(CallerStep::Close);
         self.end(CallOver::Refused(CallReason::new(why)));
@@ -451,18 +451,18 @@ impl CallerEnd {
         self.held = held;
         self.holds += u32::from(held);
         self.unanswered += 1;
-        self.asked = Some(AskedTerms { terms, again });
+        self.asked = Some(RequestedTerms { terms, again });
     }
 
     /// Repeats a request that was lost with its connection, but only once: it may be the cause of
     /// the loss.
     fn ask_again(&mut self) {
         match self.asked.take() {
-            Some(AskedTerms { terms, again: false }) => {
+            Some(RequestedTerms { terms, again: false }) => {
                 self.steps.push_back(CallerStep::Again(terms.clone()));
                 self.ask(terms, true);
             }
-            Some(AskedTerms { terms, again: true }) => {
+            Some(RequestedTerms { terms, again: true }) => {
                 self.held = !self.has_sound();
                 self.steps.push_back(CallerStep::Dropped(terms));
             }

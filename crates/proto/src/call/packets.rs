@@ -41,7 +41,7 @@ pub enum NoPackets {
     NotCoded(NotCoded),
     /// The coding does not support the packet length.
     #[error(
-        "{coding} has no packets of {asked}, and of {lengths}; ask for one of these, or for another format first"
+        "invalid packet length {asked} for {coding}: must be {lengths}; use one of these, or change the format first"
     )]
     Length {
         /// Name of the coding.
@@ -53,8 +53,7 @@ pub enum NoPackets {
     },
     /// The packet exceeds a datagram.
     #[error(
-        "packets of {ptime} have {bytes} bytes of {coding}, and datagrams hold {MAX_DATAGRAM_BYTES}; ask for shorter \
-         packets first"
+        "packets of {ptime} in {coding} have {bytes} bytes: must be at most {MAX_DATAGRAM_BYTES}; use shorter packets first"
     )]
     TooLarge {
         /// Name of the coding.
@@ -191,7 +190,7 @@ mod tests {
             channels: Channels::new(64).unwrap(),
             ..stream(SampleFormat::F32.into(), ms(20))
         };
-        assert!(why(wide).contains("datagrams hold 65507"));
+        assert!(why(wide).contains("must be at most 65507"));
         let slow = StreamTerms {
             rate: Rate::new(8_000).unwrap(),
             ..stream(Coding::LOSSLESS_16, Span::from_micros(250))

@@ -67,8 +67,8 @@ pub struct PathChoice {
     /// Last report of the called end, and whether each direction's silence was reported to the
     /// user.
     said: LocalTime,
-    told_there: bool,
-    told_back: bool,
+    reported_there: bool,
+    reported_back: bool,
     probed: LocalTime,
     /// Whether the last probe returned, and the number of consecutive probes that did.
     answered: bool,
@@ -91,8 +91,8 @@ impl PathChoice {
             sent: LocalTime::ZERO,
             unheard: false,
             said: now,
-            told_there: false,
-            told_back: false,
+            reported_there: false,
+            reported_back: false,
             probed: now,
             answered: true,
             back: 0,
@@ -107,7 +107,7 @@ impl PathChoice {
 
     /// Records a packet from the called end on the current path.
     pub const fn heard(&mut self, now: LocalTime) {
-        (self.heard, self.told_back) = (now, false);
+        (self.heard, self.reported_back) = (now, false);
     }
 
     /// Records a packet via UDP after UDP was left, before TCP is connected. Returns to UDP if
@@ -186,13 +186,13 @@ impl PathChoice {
     /// Direction of UDP whose silence is to be reported to the user.
     fn silence(&mut self, now: LocalTime) -> Option<SilentWay> {
         if self.unheard && now >= self.said + HEARD_AGAIN {
-            (self.unheard, self.told_there) = (false, false);
+            (self.unheard, self.reported_there) = (false, false);
         }
-        if self.unheard && !core::mem::replace(&mut self.told_there, true) {
+        if self.unheard && !core::mem::replace(&mut self.reported_there, true) {
             return Some(SilentWay::There);
         }
         let silent = now >= self.heard + TOLD_AFTER;
-        (silent && !core::mem::replace(&mut self.told_back, true)).then_some(SilentWay::Back)
+        (silent && !core::mem::replace(&mut self.reported_back, true)).then_some(SilentWay::Back)
     }
 
     fn go_by(&mut self, path: CallPath, now: LocalTime) -> PathStep {
@@ -200,7 +200,7 @@ impl PathChoice {
         match path {
             CallPath::Tcp => (self.back, self.answered, self.probed) = (0, true, now),
             CallPath::Udp => {
-                (self.unheard, self.told_there, self.told_back) = (false, false, false);
+                (self.unheard, self.reported_there, self.reported_back) = (false, false, false);
             }
         }
         PathStep::Use(path)
@@ -212,8 +212,8 @@ impl PathChoice {
             CallPath::Udp if self.tcp && self.unheard => self.chosen,
             CallPath::Udp if self.tcp => self.heard + SILENT,
             CallPath::Tcp if self.udp => self.probed + PROBE_EVERY,
-            CallPath::Udp if self.unheard && !self.told_there => self.chosen,
-            CallPath::Udp if !self.tcp && !self.told_back => self.heard + TOLD_AFTER,
+            CallPath::Udp if self.unheard && !self.reported_there => self.chosen,
+            CallPath::Udp if !self.tcp && !self.reported_back => self.heard + TOLD_AFTER,
             _ => LocalTime::NEVER,
         }
     }
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(one_way(&mut choice, 0, true, true), []);
         let moved = one_way(&mut choice, 10_000, false, true);
         assert_eq!(moved, [(1_040, CallPath::Tcp)], "a second plus the report's delay");
-        assert_eq!(one_way(&mut choice, 20_000, false, true), [], "it stays there");
+        assert_eq!(one_way(&mut choice, 20_000, false, true), [], "it stays on TCP");
         let moved = one_way(&mut choice, 30_000, true, true);
         assert!(matches!(moved[..], [(0..=2_000, CallPath::Udp)]), "{moved:?}");
     }
@@ -370,15 +370,15 @@ mod tests {
         choice.sent(at(10_000));
         assert!(!choice.unheard(at(10_200)));
         let mut choice = PathChoice::new(&[CallPath::Udp], at(0));
-        assert_eq!(one_way(&mut choice, 0, false, true), [], "there is nothing to move to");
+        assert_eq!(one_way(&mut choice, 0, false, true), [], "no other path is allowed");
     }
 
     #[test]
     fn where_nothing_passes_and_udp_alone_may_be_used_people_are_told_once_of_each_way() {
         let mut choice = PathChoice::new(&[CallPath::Udp], at(0));
         // Runs for these seconds; `there` and `back` state the directions in which audio passes.
-        let mut told = |seconds: core::ops::Range<i64>, there: bool, back: bool| {
-            let mut told = Vec::new();
+        let mut reported = |seconds: core::ops::Range<i64>, there: bool, back: bool| {
+            let mut reported = Vec::new();
             for now in (seconds.start * 1_000..seconds.end * 1_000).step_by(20) {
                 choice.sent(at(now));
                 if back {
@@ -388,17 +388,17 @@ mod tests {
                     choice.unheard(at(now));
                 }
                 while let Some(step) = choice.poll(at(now)) {
-                    told.push((now, step));
+                    reported.push((now, step));
                 }
             }
-            told
+            reported
         };
         let (there, back) = (PathStep::Tell(SilentWay::There), PathStep::Tell(SilentWay::Back));
-        assert_eq!(told(0..10, true, true), []);
-        assert_eq!(told(10..20, false, true), [(10_000, there)]);
-        assert_eq!(told(20..30, true, false), [(21_980, back)]);
-        assert_eq!(told(30..40, true, true), []);
-        assert_eq!(told(40..50, false, false), [(40_000, there), (41_980, back)]);
+        assert_eq!(reported(0..10, true, true), []);
+        assert_eq!(reported(10..20, false, true), [(10_000, there)]);
+        assert_eq!(reported(20..30, true, false), [(21_980, back)]);
+        assert_eq!(reported(30..40, true, true), []);
+        assert_eq!(reported(40..50, false, false), [(40_000, there), (41_980, back)]);
     }
 
     #[test]
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(choice.allow(&BOTH, at(10)), None);
         assert_eq!(choice.allow(&[CallPath::Tcp], at(20)), Some(PathStep::Use(CallPath::Tcp)));
         choice.stay_by_udp(at(30));
-        assert_eq!(choice.path(), CallPath::Tcp, "whatever comes by it");
+        assert_eq!(choice.path(), CallPath::Tcp, "even if UDP packets arrive");
         assert_eq!(pass(&mut choice, (40, 20_000), true), []);
         assert_eq!(choice.allow(&[CallPath::Udp], at(20_000)), Some(PathStep::Use(CallPath::Udp)));
         assert_eq!(pass(&mut choice, (20_000, 40_000), false), []);

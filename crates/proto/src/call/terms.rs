@@ -192,17 +192,16 @@ pub struct CallTerms {
 
 /// Term that an end does not support. The message includes a fix.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum NotHad {
+pub enum Unsupported {
     /// Rate or channels changed: devices keep theirs.
-    #[error("rate and channels stay as the call began; hang up and call anew")]
+    #[error("rate and channels cannot change during a call; hang up and call again")]
     Shape,
     /// No packets are possible with the terms.
     #[error(transparent)]
     Packets(#[from] NoPackets),
     /// Unsupported packet length.
     #[error(
-        "packets of {asked} are not had here, and those of {least} to {most} are; ask for these, or give that side a \
-         shorter --ptime"
+        "unsupported packet length {asked}: must be {least} to {most}; use one of these, or give that side a shorter --ptime"
     )]
     Length {
         /// Requested length.
@@ -213,7 +212,7 @@ pub enum NotHad {
         most: Span,
     },
     /// Unsupported coding.
-    #[error("{asked} is not had here, and {had} is; ask for another format")]
+    #[error("unsupported format {asked}: must be one of {had}; use another")]
     Coding {
         /// Name of the requested coding.
         asked: &'static str,
@@ -221,12 +220,10 @@ pub enum NotHad {
         had: String,
     },
     /// Unsupported path.
-    #[error("that transport is not had here; ask for another")]
+    #[error("unsupported transport; use another")]
     Path,
     /// Latency out of range.
-    #[error(
-        "a latency of {0} is not kept; ask for one above 0 and of no more than {LONGEST_LINK_OFFSET}"
-    )]
+    #[error("invalid latency {0}: must be above 0 and at most {LONGEST_LINK_OFFSET}")]
     Latency(Span),
 }
 
@@ -234,7 +231,7 @@ pub enum NotHad {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoTerms {
     /// A list is empty or too long.
-    #[error("the offer lists {}; update taut on the side that calls", not_read(what, *count))]
+    #[error("invalid offer: {}; update taut on the caller", not_read(what, *count))]
     Listed {
         /// Contents of the list.
         what: &'static str,
@@ -243,10 +240,10 @@ pub enum NoTerms {
     },
     /// No common value of a numeric property.
     #[error(
-        "of {direction}, the two sides have no {what} in common: the one that calls has {theirs}, the other {ours}; {mend}"
+        "no common {what} for {direction}: the caller has {theirs}, the called end {ours}; {hint}"
     )]
     Unlike {
-        /// "the sound to the one that is called".
+        /// "audio to the called end".
         direction: &'static str,
         /// Name of the property.
         what: &'static str,
@@ -255,11 +252,11 @@ pub enum NoTerms {
         /// Values of the called end.
         ours: String,
         /// Fix.
-        mend: String,
+        hint: String,
     },
     /// Different rates: shared devices and echo cancellers need the same rate in both directions.
     #[error(
-        "the call would have {there} there and {back} back; call with a --rate that both sides have"
+        "the call would have {there} to the called end and {back} from it; call with a --rate that both ends support"
     )]
     TwoRates {
         /// Rate to the called end.
@@ -269,10 +266,10 @@ pub enum NoTerms {
     },
     /// The common coding does not support the stream.
     #[error(
-        "of {direction}, {coding} is had {had}, and this call has {has}; leave --format out where it says {coding}, or give both {flag}"
+        "{coding} requires {had}, but {direction} has {has}; remove --format {coding}, or give both ends {flag}"
     )]
     Uncoded {
-        /// "the sound to the one that is called".
+        /// "audio to the called end".
         direction: &'static str,
         /// Name of the coding.
         coding: &'static str,
@@ -284,14 +281,14 @@ pub enum NoTerms {
         flag: String,
     },
     /// No common value of another property.
-    #[error("of {direction}, the two sides have no {what} in common; {mend}")]
+    #[error("no common {what} for {direction}; {hint}")]
     Apart {
-        /// "the sound to the one that is called".
+        /// "audio to the called end".
         direction: &'static str,
         /// Name of the property.
         what: &'static str,
         /// Fix.
-        mend: &'static str,
+        hint: &'static str,
     },
 }
 
@@ -308,18 +305,18 @@ fn least(terms: &StreamTerms, captures: Option<Span>, plays: Option<Span>) -> Sp
 
 impl StreamTerms {
     /// Checks whether an end with these abilities supports the terms.
-    fn fits(&self, can: &StreamAbilities) -> Result<(), NotHad> {
+    fn fits(&self, can: &StreamAbilities) -> Result<(), Unsupported> {
         if !can.rates.contains(&self.rate) || !can.channels.contains(&self.channels) {
-            return Err(NotHad::Shape);
+            return Err(Unsupported::Shape);
         }
         self.packets()?;
         let ((least, most), asked) = (can.ptimes, self.ptime);
         if asked < least || asked > most {
-            return Err(NotHad::Length { asked, least, most });
+            return Err(Unsupported::Length { asked, least, most });
         }
         if !can.codings.iter().any(|coding| coding.is_coded_as(self.coding)) {
             let had: Vec<_> = can.codings.iter().map(|coding| coding.name()).collect();
-            return Err(NotHad::Coding { asked: self.coding.name(), had: had.join(", ") });
+            return Err(Unsupported::Coding { asked: self.coding.name(), had: had.join(", ") });
         }
         Ok(())
     }
@@ -393,21 +390,21 @@ impl CallTerms {
     }
 
     /// Checks whether an end with this offer supports all terms.
-    pub fn fits(&self, offer: &CallOffer) -> Result<(), NotHad> {
+    pub fn fits(&self, offer: &CallOffer) -> Result<(), Unsupported> {
         self.there.fits(&offer.there)?;
         self.back.fits(&offer.back)?;
         if self.there.rate != self.back.rate {
-            return Err(NotHad::Shape);
+            return Err(Unsupported::Shape);
         }
         if self.paths.len() > MAX_LISTED
             || !self.paths.iter().all(|path| offer.paths.contains(path))
         {
-            return Err(NotHad::Path);
+            return Err(Unsupported::Path);
         }
         match self.latency {
             latency if latency.is_possible() => Ok(()),
             CallLatency::Kept(span) | CallLatency::Auto { most: span } => {
-                Err(NotHad::Latency(span))
+                Err(Unsupported::Latency(span))
             }
         }
     }
@@ -438,8 +435,8 @@ impl CallOffer {
     /// Chooses terms at an end with the offer `here`: the first common entry of each list, and the
     /// requested latency or, if greater, the minimum of both ends ([`CallTerms::kept`]).
     pub fn choose(&self, here: &Self) -> Result<CallTerms, NoTerms> {
-        let there = stream_terms(&self.there, &here.there, "the sound to the one that is called")?;
-        let back = stream_terms(&self.back, &here.back, "the sound to the one that calls")?;
+        let there = stream_terms(&self.there, &here.there, "audio to the called end")?;
+        let back = stream_terms(&self.back, &here.back, "audio to the caller")?;
         if there.rate != back.rate {
             return Err(NoTerms::TwoRates { there: there.rate, back: back.rate });
         }
@@ -451,9 +448,9 @@ impl CallOffer {
             asked.iter().copied().filter(|path| here.paths.contains(path)).collect();
         if paths.is_empty() && !asked.is_empty() {
             return Err(NoTerms::Apart {
-                direction: "the way",
+                direction: "the call",
                 what: "transport",
-                mend: "call without --transport",
+                hint: "omit --transport",
             });
         }
         let latency = self.latency.or(here.latency).unwrap_or(CallLatency::AUTO);
@@ -471,9 +468,9 @@ impl CallOffer {
         }
         if !terms.latency.is_possible() {
             return Err(NoTerms::Apart {
-                direction: "the sound",
+                direction: "the call",
                 what: "latency",
-                mend: "give it a --latency of no more than 5 s",
+                hint: "use a --latency of at most 5 s",
             });
         }
         Ok(terms)
@@ -483,7 +480,7 @@ impl CallOffer {
 fn not_read(what: &str, count: usize) -> String {
     match count {
         0 => format!("no {what}"),
-        _ => format!("{count} {what}, and no more than {MAX_LISTED} are read"),
+        _ => format!("{count} {what}, must be at most {MAX_LISTED}"),
     }
 }
 
@@ -514,18 +511,15 @@ fn unlike<T: fmt::Display>(
     theirs: &[T],
     ours: &[T],
 ) -> NoTerms {
-    let mend = match (theirs, ours) {
+    let hint = match (theirs, ours) {
         ([_], [one, ..]) => {
             let one = one.to_string();
             let one = one.trim_end_matches(" Hz");
-            let noun = what.split(' ').next().unwrap_or(what);
-            format!(
-                "call with {flag} {one} or without {flag}, and convert a file of another {noun} first"
-            )
+            format!("call with {flag} {one} or without {flag}, and convert the file first, if any")
         }
-        _ => format!("give the one that is called a {flag} of these"),
+        _ => format!("set {flag} at the called end to a value of the caller"),
     };
-    NoTerms::Unlike { direction, what, theirs: listed(theirs), ours: listed(ours), mend }
+    NoTerms::Unlike { direction, what, theirs: listed(theirs), ours: listed(ours), hint }
 }
 
 /// Error of a coding that does not support the stream, or no packet length for it.
@@ -540,15 +534,15 @@ fn uncoded(direction: &'static str, coding: Coding, (rate, channels): (Rate, Cha
     match coding.coder.map(|coder| coder.check_shape(rate, channels)) {
         Some(Err(NotCoded::Rate(has))) => {
             let had = Opus::RATE;
-            uncoded(format!("at {had} alone"), has.to_string(), format!("--rate {}", had.hertz()))
+            uncoded(had.to_string(), has.to_string(), format!("--rate {}", had.hertz()))
         }
         Some(Err(NotCoded::Channels(has))) => {
             let has = format!("{has} channels");
-            uncoded("of one channel or two".to_owned(), has, "--channels 2".to_owned())
+            uncoded("1 or 2 channels".to_owned(), has, "--channels 2".to_owned())
         }
         _ => {
-            let what = "length of packets that this coding has";
-            NoTerms::Apart { direction, what, mend: "leave --ptime and --format out on both" }
+            let what = "packet length of this format";
+            NoTerms::Apart { direction, what, hint: "omit --ptime and --format on both ends" }
         }
     }
 }
@@ -558,22 +552,17 @@ fn stream_terms(
     ours: &StreamAbilities,
     direction: &'static str,
 ) -> Result<StreamTerms, NoTerms> {
-    let apart = |what, mend| NoTerms::Apart { direction, what, mend };
+    let apart = |what, hint| NoTerms::Apart { direction, what, hint };
     let rate = first_common("rates", &theirs.rates, &ours.rates)?
         .ok_or_else(|| unlike(direction, ("rate", "--rate"), &theirs.rates, &ours.rates))?;
     let channels =
         first_common("channel counts", &theirs.channels, &ours.channels)?.ok_or_else(|| {
-            unlike(
-                direction,
-                ("number of channels", "--channels"),
-                &theirs.channels,
-                &ours.channels,
-            )
+            unlike(direction, ("channel count", "--channels"), &theirs.channels, &ours.channels)
         })?;
     let least = theirs.ptimes.0.max(ours.ptimes.0).max(PTIME_RANGE.0);
     let most = theirs.ptimes.1.min(ours.ptimes.1).min(PTIME_RANGE.1);
     if least > most {
-        return Err(apart("length of packets", "leave --ptime out on one of them"));
+        return Err(apart("packet length", "omit --ptime on one end"));
     }
     // First common coding that supports the stream.
     let common = in_bounds("codings", &theirs.codings)?.iter();
@@ -588,7 +577,7 @@ fn stream_terms(
         })
         .ok_or_else(|| match first {
             Some(coding) => uncoded(direction, coding, (rate, channels)),
-            None => apart("coding", "leave --format out on one of them"),
+            None => apart("format", "omit --format on one end"),
         })
 }
 

@@ -195,7 +195,7 @@ impl CallerTransport {
         }
     }
 
-    /// Records that the called end has no audio to send: silence is no sign of a failed path.
+    /// Records that the called end has no audio to send: its silence does not mean that the path failed.
     pub const fn peer_is_silent(&mut self, now: LocalTime) {
         self.choice.heard(now);
     }

@@ -164,7 +164,10 @@ mod tests {
             assert!(nulls <= most, "{nulls} of {round_trip}");
         }
         let (waits, ..) = sound_by(Connection::of(Span::from_millis(100)), None);
-        assert!(waits >= Span::from_millis(50), "waited only {waits} without growth, so the test proves nothing");
+        assert!(
+            waits >= Span::from_millis(50),
+            "waited only {waits} without growth, so the test proves nothing"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::time::{LocalTime, Span, WallTime};
 /// UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DisciplinedClock {
-    /// UTC less the clock: our monotonic clock, or the peer's session wall clock.
+    /// UTC minus the clock: our monotonic clock, or the peer's session wall clock.
     pub offset: Span,
     /// Maximum error, either way.
     pub uncertainty: Span,

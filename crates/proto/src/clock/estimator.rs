@@ -15,17 +15,17 @@ use crate::time::{LocalTime, Span, WallTime};
 /// change, or a false reading.
 #[derive(Debug, Clone)]
 pub struct ClockEstimator {
-    window: [Option<KeptExchange>; Self::WINDOW],
+    window: [Option<StoredExchange>; Self::WINDOW],
     next: usize,
     seen: u32,
     /// Shortest round trip of the present and the previous stretch.
     least: [f64; 2],
     line: Option<Line>,
-    /// Outbound leg less return leg, as far as path changes revealed it.
+    /// Outbound leg minus return leg, as far as path changes revealed it.
     lopsided: f64,
     before: Option<Before>,
     /// Outliers, oldest first.
-    odd: [Option<KeptExchange>; Self::ODD],
+    odd: [Option<StoredExchange>; Self::ODD],
     mapping: Option<ClockMapping>,
     steps: u32,
     path_changes: u32,
@@ -111,7 +111,7 @@ impl ClockEstimator {
             self.refused = self.refused.saturating_add(1);
             return None;
         }
-        let kept = KeptExchange::from(&exchange);
+        let kept = StoredExchange::from(&exchange);
         let Some(mut line) = self.line else {
             self.start(kept);
             return self.map(&kept);
@@ -137,14 +137,14 @@ impl ClockEstimator {
         self.refused = self.refused.saturating_add(odd.iter().flatten().count() as u32);
     }
 
-    fn start(&mut self, kept: KeptExchange) {
+    fn start(&mut self, kept: StoredExchange) {
         let line = Self::begin(&kept);
         self.keep(kept.by(&line));
         self.line = Some(line);
     }
 
     /// Line through the middle of the range that the exchange allows.
-    fn begin(kept: &KeptExchange) -> Line {
+    fn begin(kept: &StoredExchange) -> Line {
         let here = kept.asked + (kept.answered - kept.asked) / 2;
         let there = kept.received + (kept.left - kept.received) / 2;
         let round_trip = (kept.answered - kept.asked) - (kept.left - kept.received);
@@ -154,7 +154,7 @@ impl ClockEstimator {
         line
     }
 
-    fn keep(&mut self, kept: KeptExchange) {
+    fn keep(&mut self, kept: StoredExchange) {
         self.window[self.next] = Some(kept);
         self.next = (self.next + 1) % Self::WINDOW;
         self.seen = self.seen.saturating_add(1);
@@ -167,7 +167,7 @@ impl ClockEstimator {
         };
     }
 
-    fn kept(&self) -> impl Iterator<Item = &KeptExchange> {
+    fn kept(&self) -> impl Iterator<Item = &StoredExchange> {
         self.window.iter().flatten()
     }
 
@@ -176,7 +176,7 @@ impl ClockEstimator {
         self.least[0].min(self.least[1])
     }
 
-    fn take(&mut self, kept: KeptExchange, mut line: Line) {
+    fn take(&mut self, kept: StoredExchange, mut line: Line) {
         // An answer repeated for the same question measures the outbound leg only once.
         let again = self.kept().any(|k| k.asked == kept.asked);
         let error = (kept.legs.there - kept.legs.back - self.lopsided) / 2.0;
@@ -216,21 +216,21 @@ impl ClockEstimator {
         bounds.fold((f64::MIN, f64::MAX), |a, b| (a.0.max(b.0), a.1.min(b.1)))
     }
 
-    fn bound(kept: &KeptExchange, line: &Line, drift: f64) -> (f64, f64) {
+    fn bound(kept: &StoredExchange, line: &Line, drift: f64) -> (f64, f64) {
         let legs = kept.legs(line);
         let grown = |at: i64| drift * (line.at() - at).max(0) as f64 + kept.reading_error;
         (-legs.back - grown(kept.answered), legs.there + grown(kept.asked))
     }
 
     /// Whether no drift of two clocks explains this exchange.
-    fn contradicts(&self, new: &KeptExchange) -> bool {
+    fn contradicts(&self, new: &StoredExchange) -> bool {
         self.kept().any(|old| Self::excludes(old, new))
     }
 
-    fn excludes(old: &KeptExchange, new: &KeptExchange) -> bool {
+    fn excludes(old: &StoredExchange, new: &StoredExchange) -> bool {
         let apart = |a: i64, b: i64| b.saturating_sub(a).saturating_abs() as f64 * Self::STEP_RATE;
-        let most = |k: &KeptExchange| k.received - k.asked;
-        let least = |k: &KeptExchange| k.left - k.answered;
+        let most = |k: &StoredExchange| k.received - k.asked;
+        let least = |k: &StoredExchange| k.left - k.answered;
         let error = old.reading_error + new.reading_error;
         let higher =
             least(new).saturating_sub(most(old)) as f64 - error - apart(old.asked, new.answered);
@@ -265,7 +265,7 @@ impl ClockEstimator {
     }
 
     /// Stores an outlier; follows the outliers once enough agree.
-    fn set_aside(&mut self, kept: KeptExchange) -> Option<()> {
+    fn set_aside(&mut self, kept: StoredExchange) -> Option<()> {
         let line = self.line?;
         let count = self.odd.iter().flatten().count();
         if count == Self::ODD {
@@ -318,7 +318,7 @@ impl ClockEstimator {
 
     /// Undoes a path change if a leg is as short as before it became longer: it was a queue, or the
     /// old path is back.
-    fn reverts(&mut self, kept: &KeptExchange) -> bool {
+    fn reverts(&mut self, kept: &StoredExchange) -> bool {
         let Some(Before { usual, longer, lopsided }) = self.before else { return false };
         let short = |leg: f64, usual: f64, longer: f64| longer > 0.0 && leg < usual + longer / 2.0;
         let reverts = short(kept.legs.there, usual.there, longer.there)
@@ -333,7 +333,7 @@ impl ClockEstimator {
     }
 
     /// Discards all leg delays except these.
-    fn anew(&mut self, settled: impl Iterator<Item = KeptExchange>) {
+    fn anew(&mut self, settled: impl Iterator<Item = StoredExchange>) {
         let Some(line) = self.line else { return };
         self.window = [None; Self::WINDOW];
         self.least = [f64::MAX; 2];
@@ -361,7 +361,7 @@ impl ClockEstimator {
         }
     }
 
-    fn map(&mut self, kept: &KeptExchange) -> Option<ClockMapping> {
+    fn map(&mut self, kept: &StoredExchange) -> Option<ClockMapping> {
         let line = self.line?;
         let best = self.least().max(0.0);
         // Without an overlap (more drift than assumed), use the newest bound.
@@ -415,7 +415,7 @@ impl Default for ClockEstimator {
 
 /// An exchange in nanoseconds: asked here, received and left there, answered here.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct KeptExchange {
+pub(super) struct StoredExchange {
     pub(super) asked: i64,
     pub(super) received: i64,
     pub(super) left: i64,
@@ -452,7 +452,7 @@ pub(super) struct Before {
     pub(super) lopsided: f64,
 }
 
-impl From<&Exchange> for KeptExchange {
+impl From<&Exchange> for StoredExchange {
     fn from(exchange: &Exchange) -> Self {
         Self {
             asked: exchange.asked.as_nanos(),
@@ -465,7 +465,7 @@ impl From<&Exchange> for KeptExchange {
     }
 }
 
-impl KeptExchange {
+impl StoredExchange {
     pub(super) fn legs(&self, line: &Line) -> Legs {
         Legs {
             there: line.error(self.asked, self.received),

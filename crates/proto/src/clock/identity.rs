@@ -75,7 +75,7 @@ impl HostClock {
     }
 
     /// Reading to send for a wall clock that is ahead of this clock by `wall_offset`.
-    pub const fn told(self, wall_offset: Span) -> HostReading {
+    pub const fn reported(self, wall_offset: Span) -> HostReading {
         HostReading { id: self.id, veiled: wall_offset.as_nanos().cast_unsigned() ^ self.veil }
     }
 
@@ -92,7 +92,7 @@ impl HostClock {
 pub struct HostReading {
     /// Name of the host's clock.
     pub id: ClockId,
-    /// The sender's wall clock less the host's, masked.
+    /// The sender's wall clock minus the host's, masked.
     pub veiled: u64,
 }
 
@@ -115,10 +115,10 @@ mod tests {
     fn a_reading_is_understood_on_the_same_host_alone() {
         let (here, there) = (HostClock::of(b"here"), HostClock::of(b"there"));
         for offset in [Span::ZERO, Span::from_secs(1_700_000_000), -Span::from_secs(5)] {
-            let told = here.told(offset);
-            assert_eq!(here.wall_offset(told), Some(offset));
-            assert_eq!(there.wall_offset(told), None);
-            assert_ne!(told.veiled, offset.as_nanos().cast_unsigned(), "nobody else reads it");
+            let reported = here.reported(offset);
+            assert_eq!(here.wall_offset(reported), Some(offset));
+            assert_eq!(there.wall_offset(reported), None);
+            assert_ne!(reported.veiled, offset.as_nanos().cast_unsigned(), "unreadable on other hosts");
         }
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct Line {
     belief: Belief,
     /// Reading of the first clock for which the states hold.
     at: i64,
-    /// Second clock less the first: whole and fractional part.
+    /// Second clock minus the first: whole and fractional part.
     offset: i64,
     part: f64,
     rate: f64,
@@ -153,9 +153,9 @@ impl Line {
 
     /// Sets the announced rate and its standard deviation, which readings then cannot exceed.
     /// Returns how far the line within the last second moved.
-    pub(crate) fn know_rate(&mut self, told: f64, deviation: f64) -> f64 {
+    pub(crate) fn know_rate(&mut self, reported: f64, deviation: f64) -> f64 {
         let [offset, both, rate] = self.variance;
-        let (error, total) = (told - self.rate, rate + deviation * deviation);
+        let (error, total) = (reported - self.rate, rate + deviation * deviation);
         let (gain, rate_gain) = (both / total, rate / total);
         self.move_by(gain * error);
         self.rate += rate_gain * error;

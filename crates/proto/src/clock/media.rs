@@ -17,14 +17,14 @@ pub enum ReadingOutcome {
 
 /// Announced rate of a media clock against TAI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ToldRate {
+pub struct ReportedRate {
     /// Difference from the nominal rate.
     pub rate: Ppm,
     /// Its standard deviation.
     pub deviation: Ppm,
 }
 
-impl ToldRate {
+impl ReportedRate {
     /// Maximum error, either way: three standard deviations.
     pub fn uncertainty(&self) -> Ppm {
         Ppm::from_millionths(self.deviation.as_millionths().saturating_mul(3))
@@ -52,7 +52,7 @@ pub struct MediaClock {
     moved: f64,
     /// Deviation of a reading that starts a new line, and the minimum it may shrink to.
     jump: [Span; 2],
-    told: Option<ToldRate>,
+    reported: Option<ReportedRate>,
 }
 
 /// Readings averaged for one correction: correcting by each takes ten times as long, with the same
@@ -116,7 +116,7 @@ impl MediaClock {
             doubt: None,
             moved: 0.0,
             jump: [Self::JUMP, least],
-            told: None,
+            reported: None,
         }
     }
 
@@ -164,17 +164,17 @@ impl MediaClock {
         self.line = Some(Line::through(at, wall.as_unix_nanos(), Self::JITTER, Self::BELIEF));
         (self.newest, self.moved) = (media, f64::INFINITY);
         (self.last, self.begun, self.waiting) = (media, at, Readings::NONE);
-        if let Some(told) = self.told {
-            self.tell_rate(told);
+        if let Some(reported) = self.reported {
+            self.tell_rate(reported);
         }
     }
 
     /// Sets the card rate announced by another stream; call repeatedly while that announces it.
     /// Readings then mainly determine the position of the line.
-    pub fn tell_rate(&mut self, told: ToldRate) {
-        self.told = Some(told);
+    pub fn tell_rate(&mut self, reported: ReportedRate) {
+        self.reported = Some(reported);
         let Some(line) = &mut self.line else { return };
-        let ToldRate { rate, deviation } = told;
+        let ReportedRate { rate, deviation } = reported;
         // The faster the card, the less clock time its frames take.
         let rate = Slope::new(rate.as_f64() / 1e6).inverse().as_f64();
         self.moved += line.know_rate(rate, deviation.as_f64() / 1e6);
@@ -248,6 +248,6 @@ impl MediaClock {
 
     /// Discards the line.
     pub fn reset(&mut self) {
-        *self = Self { told: self.told, ..Self::of_jumps(self.rate, self.jump[1]) };
+        *self = Self { reported: self.reported, ..Self::of_jumps(self.rate, self.jump[1]) };
     }
 }

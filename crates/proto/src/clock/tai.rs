@@ -18,7 +18,7 @@ use crate::time::{LocalTime, Span, WallTime};
 pub struct TaiReading {
     /// Time of the reading.
     pub local: LocalTime,
-    /// TAI less the local clock.
+    /// TAI minus the local clock.
     pub offset: Span,
     /// Random error of one reading: the time between reading the two clocks.
     pub precision: Span,

@@ -1,4 +1,4 @@
-//! Decides, at the sender, how many bits a stream takes.
+//! Rate control at the sender.
 
 use std::collections::VecDeque;
 
@@ -7,83 +7,90 @@ use super::meter::interval;
 use super::steps::{CodingSteps, HEADS, StepTerms};
 use crate::time::{LocalTime, Span};
 
-/// A longer queue is congestion. A conversation does not notice as much, and jitter buffers hold it.
+/// Queueing delay above this is congestion. A smaller one is inaudible in a conversation, and jitter
+/// buffers absorb it.
 const CONGESTED: Span = Span::from_millis(25);
-/// A shorter queue is empty, but for what other streams put there.
+/// Maximum queueing delay of an empty queue, apart from the packets of other streams.
 const EMPTY: Span = Span::from_millis(15);
-/// A packet that would wait longer than this is not sent. It would be late, and it would delay those behind it.
+/// Maximum expected delay of a packet to be sent. A slower one would be late and would delay those
+/// after it.
 const PAUSES: Span = Span::from_millis(80);
-/// A queue that fewer bits have not emptied by then belongs to others: it is taken for a part of the path.
+/// Time after which a queue that a lower rate did not drain is attributed to other streams, and
+/// becomes part of the path's delay.
 const DRAINS: Span = Span::from_secs(4);
-/// Of what the path carried so much is used,
+/// Share of the path's capacity that is used.
 const USED: f64 = 0.92;
-/// and so much of it where that went well before a step that failed.
+/// Share up to which the rate before a failed step is used again.
 const USED_BEFORE: f64 = 0.97;
-/// While the queue empties, so much is.
+/// Share of the capacity that is used while the queue drains.
 const DRAINED_BY: f64 = 0.6;
-/// The stream begins with so many bits per second: any path that carries a call carries them.
+/// Initial bits per second: any path that can carry a call can carry these.
 const BEGINS: f64 = 56_000.0;
 
-/// The rate grows by this much at a time while no limit is known,
+/// Factor of a rate increase while no limit is known,
 const RAISED: f64 = 1.25;
-/// and by this where the path carried no more before.
+/// and beyond a known limit.
 const PROBED: f64 = 1.1;
-/// From one step to the next, while the queue is empty and nothing is lost.
+/// Time between increases while the queue is empty and no packet is lost.
 const TIMEOUT: Span = Span::from_millis(500);
-/// After a step that failed: first this, then four times as long each time, up to a minute. A failure costs a queue of some
-/// 50 ms for half a second.
+/// Time until the next increase after a failed one. Each failure multiplies it by four, up to a
+/// minute. A failed increase costs a queue of some 50 ms for half a second.
 const FAILED_TIMEOUT: Span = Span::from_secs(10);
 const MAX_TIMEOUT: Span = Span::from_secs(60);
-/// A step beyond what the path carried before succeeded once the queue is empty for so long,
+/// Time with an empty queue after which an increase beyond the limit has succeeded.
 const SUCCESS: Span = Span::from_secs(2);
-/// and after so many in a row no limit is known.
+/// Consecutive successes after which the limit is dropped.
 const SURE: u32 = 3;
-/// A step that leads to congestion within this failed.
+/// Time within which congestion means that the last increase failed.
 const TRIAL: Span = Span::from_secs(10);
 
-/// A step that takes this much more than the one before is first tried for a beat: what it puts into a queue is gone soon.
+/// Minimum factor of an increase that is first tried for a short time, so that its queue drains
+/// soon.
 const WIDE: f64 = 1.3;
 const TRIED: Span = Span::from_millis(20);
 
-/// Loss is judged over so long, of so many packets at least.
+/// Minimum time and number of packets for judging loss.
 const JUDGED: Span = Span::from_secs(1);
 const ENOUGH: u32 = 10;
-/// More than this share lost twice in a row is too much,
+/// Share of lost packets that is excessive twice in a row,
 const LOSSY: f64 = 0.02;
-/// and this at once.
+/// and at once.
 const VERY_LOSSY: f64 = 0.1;
-/// What chance adds to a share of losses, in standard deviations: one second of an hour is beyond.
+/// Random deviation of a loss share, in standard deviations: exceeded in one second per hour.
 const CHANCE: f64 = 3.5;
-/// So many seconds show whether fewer bits helped.
+/// Seconds after which the effect of a lower rate on loss is judged.
 const SECONDS: usize = 3;
-/// The most that is taken for loss that the path has at any rate.
+/// Maximum loss that is attributed to the path independently of the rate.
 const MAX_OWN: f64 = 0.2;
-/// By how much of its error the estimate of that is corrected each second.
+/// Share of its error by which the estimate of that loss is corrected each second.
 const OWN_FOLLOWS: f64 = 0.05;
 
-/// Feedback further apart than this says nothing of the time between.
+/// Maximum time between two feedback packets that are compared.
 const LONGEST: Span = Span::from_secs(10);
-/// Without feedback for so long after a pause began nothing is left in the queue: three intervals of feedback.
+/// Time without feedback after the start of a pause after which the queue is empty: three feedback
+/// intervals.
 const STOPPED: Span = Span::from_millis(300);
-/// So many intervals without feedback are no chance: at 20 % random loss that happens twice in a thousand.
+/// Feedback intervals without feedback that are not random: at 20 % random loss this happens twice
+/// in a thousand.
 const SILENT: i64 = 4;
-/// For so long only a packet or two is sent in each period then, so that there is something to report; after that the least.
+/// Time without feedback during which only a packet or two is sent per period, to cause a report.
+/// Afterwards the minimum rate is sent.
 const BLIND: Span = Span::from_secs(1);
 const BLIND_PERIOD: Span = Span::from_millis(240);
 const BLIND_OPEN: Span = Span::from_millis(40);
-/// What was sent is remembered by beats of 20 ms for five seconds, longer than a path delays anything.
+/// Records of sent packets: one per 20 ms for five seconds, longer than any delay of a path.
 const BEATS: usize = 256;
 
-/// How much was sent up to an instant.
+/// Totals of a sender at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
-    /// Packets.
+    /// Packets sent.
     pub packets: u64,
-    /// The sequence number of the last.
+    /// Sequence number of the last packet.
     pub newest: u16,
     /// Bytes of their payloads.
     pub octets: u64,
-    /// When.
+    /// Time of these totals.
     pub at: LocalTime,
 }
 
@@ -91,30 +98,30 @@ pub struct Sent {
 enum Phase {
     /// The queue is short.
     Open,
-    /// Less is sent than the path carries, until the queue is empty.
+    /// The rate is below the capacity until the queue is empty.
     Draining,
-    /// More is sent for a beat, and then what was sent before.
+    /// A higher rate is tried for a short time; then the previous one returns.
     Trying { above: f64, below: f64 },
-    /// What that did to the queue is not known yet.
+    /// The effect of the trial on the queue is not known yet.
     Tried { above: f64, failed: bool },
-    /// No feedback comes: its path may be as full as ours. This was sent before.
+    /// No feedback arrives: the path back may be congested too. Holds the previous rate.
     Blind { before: f64 },
 }
 
-/// From one feedback to the next.
+/// Changes between two feedback packets.
 #[derive(Debug, Clone, Copy)]
 struct Interval {
     queue: Span,
-    /// Packets that were sent, and those of them that were lost.
+    /// Packets sent, and those lost.
     due: u32,
     lost: u32,
-    /// Whether the sender paused in it.
+    /// Whether the sender paused.
     has_pause: bool,
-    /// Whether packets arrived that were sent since the rate changed.
+    /// Whether packets arrived that were sent after the last rate change.
     covers_change: bool,
 }
 
-/// Loss that made the rate fall, and the loss of the seconds since: did it help?
+/// Loss that lowered the rate, and the loss in the seconds afterwards.
 #[derive(Debug, Clone, Copy)]
 struct Trial {
     before: f64,
@@ -122,54 +129,54 @@ struct Trial {
     seconds: usize,
 }
 
-/// The rate of one stream. Bits per second are those of IP packets.
+/// Controls the rate of one stream. Rates are bits per second of IP packets.
 #[derive(Debug)]
 pub struct RateControl {
     steps: CodingSteps,
     terms: StepTerms,
     rate: f64,
-    /// Bits of each packet beside its sound.
+    /// Bits per packet besides the audio.
     heads: f64,
     phase: Phase,
     paused: bool,
-    /// When the last pause ended.
+    /// End of the last pause.
     resumed: LocalTime,
-    /// When the rate changed, and the number of the last packet before.
+    /// Time of the last rate change, and the number of the packet before it.
     changed: (LocalTime, Option<u16>),
     climbed: bool,
-    /// The rate before the last step up.
+    /// Rate before the last increase.
     before: f64,
-    /// The rate once the queue is empty.
+    /// Rate once the queue is empty.
     then: f64,
-    /// The rate at the last congestion, and whether no feedback came then.
+    /// Rate at the last congestion, and whether feedback was missing then.
     fell_from: f64,
     was_blind: bool,
     sent: VecDeque<Sent>,
-    /// The newest feedback, and when it came.
+    /// Newest feedback and its arrival.
     heard: Option<(PathFeedback, LocalTime)>,
-    /// Length and bits of the last two intervals.
+    /// Duration and bits of the last two intervals.
     intervals: [(Span, f64); 2],
-    /// The share of packets lost in the last interval.
+    /// Share of lost packets in the last interval.
     dropped: f64,
-    /// The path carried no more than this at the last congestion.
+    /// Capacity of the path at the last congestion.
     limit: f64,
     congested_at: Option<LocalTime>,
-    /// A queue that is not ours.
+    /// Queueing delay attributed to other streams.
     standing: Span,
     clean_since: Option<LocalTime>,
     timeout: Span,
-    /// Steps beyond the limit that succeeded in a row.
+    /// Consecutive increases beyond the limit that succeeded.
     successes: u32,
-    /// When the second that is judged began, packets due in it and lost.
+    /// Start of the second being judged, and the packets due and lost in it.
     second: (LocalTime, u32, u32),
     was_lossy: bool,
     trial: Option<Trial>,
-    /// Loss that does not depend on the rate.
+    /// Loss that is independent of the rate.
     own_loss: f64,
 }
 
 impl RateControl {
-    /// Begins with few bits, or where another left off.
+    /// Begins with a low rate, or with that of an earlier control.
     pub fn new(steps: CodingSteps, from: Option<f64>, now: LocalTime) -> Self {
         let (terms, rate) = steps.within(from.unwrap_or(BEGINS));
         Self {
@@ -203,17 +210,17 @@ impl RateControl {
         }
     }
 
-    /// How to send.
+    /// Terms for sending.
     pub const fn terms(&self) -> StepTerms {
         self.terms
     }
 
-    /// Bits per second by IP that the terms take.
+    /// IP bits per second of these terms.
     pub const fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// Bits per second by IP that are sent once a full queue has emptied.
+    /// IP bits per second once the queue has drained.
     pub const fn aims_at(&self) -> f64 {
         match self.phase {
             Phase::Draining => self.then,
@@ -222,40 +229,40 @@ impl RateControl {
         }
     }
 
-    /// Packets carry other amounts of earlier ones: these are the steps with that in them.
+    /// Replaces the steps after a change of the redundancy that they include.
     pub fn carry(&mut self, steps: CodingSteps, now: LocalTime) {
         let rate = self.rate;
         self.steps = steps;
         self.set(rate, now);
     }
 
-    /// Each packet carries so many bytes beside its sound.
+    /// Sets the bytes that each packet has besides the audio and the headers.
     pub fn carries(&mut self, bytes: usize) {
         self.heads = HEADS + 8.0 * bytes as f64;
     }
 
-    /// Bits by IP of what was sent.
+    /// IP bits of these totals.
     fn bits(&self, sent: &Sent) -> f64 {
         8.0 * sent.octets as f64 + self.heads * sent.packets as f64
     }
 
-    /// Whether the terms are tried for a beat, or were just given up.
+    /// Whether a rate is being tried, or its trial has just ended.
     pub const fn is_trying(&self) -> bool {
         matches!(self.phase, Phase::Trying { .. } | Phase::Tried { .. })
     }
 
-    /// Whether nothing is to be sent for now.
+    /// Whether to send nothing for now.
     pub const fn is_paused(&self) -> bool {
         self.paused
     }
 
-    /// The stream cannot be sent by the terms that were chosen: they are not chosen again.
+    /// Removes the current terms, which the sender cannot use.
     pub fn refuse(&mut self, now: LocalTime) {
         self.steps.remove(self.terms);
         self.set(self.rate, now);
     }
 
-    /// Takes how much was sent so far. To be called at every beat.
+    /// Records the totals sent so far. Call every 20 ms.
     pub fn observe_sent(&mut self, sent: Sent) {
         if sent.packets == 0 {
             return;
@@ -266,7 +273,7 @@ impl RateControl {
         self.sent.push_back(sent);
     }
 
-    /// Takes what the receiver measured.
+    /// Handles feedback of the receiver.
     pub fn observe(&mut self, feedback: PathFeedback, now: LocalTime) {
         let Some(interval) = self.measure(feedback, now) else { return };
         let was_open = self.phase == Phase::Open;
@@ -279,7 +286,7 @@ impl RateControl {
         }
     }
 
-    /// What happened since the feedback before; `None` where that is not known.
+    /// Changes since the previous feedback; `None` if unknown.
     fn measure(&mut self, feedback: PathFeedback, now: LocalTime) -> Option<Interval> {
         let Some((before, _)) = self.heard else {
             self.heard = Some((feedback, now));
@@ -288,19 +295,19 @@ impl RateControl {
         let took = i64::from(feedback.at_us.wrapping_sub(before.at_us) as i32);
         let took = Span::from_micros(took);
         if took <= Span::ZERO && took > -LONGEST {
-            // It was overtaken, or came twice.
+            // Reordered or duplicate.
             return None;
         }
         self.heard = Some((feedback, now));
         let numbers = feedback.highest.wrapping_sub(before.highest);
         if took < Span::ZERO || took > LONGEST || numbers > u32::from(u16::MAX) {
-            // The receiver began anew.
+            // The receiver restarted.
             return None;
         }
         let packets = feedback.packets.wrapping_sub(before.packets);
         let octets = feedback.octets.wrapping_sub(before.octets);
         let highest = feedback.highest as u16;
-        // Packets that were not sent have numbers, too.
+        // Packets that were not sent use up numbers too.
         let unsent = self.unsent(before.highest as u16, highest).min(numbers);
         let due = numbers - unsent;
         let lost = due.saturating_sub(packets);
@@ -317,7 +324,7 @@ impl RateControl {
         })
     }
 
-    /// Sends less while there is a queue, and more again once it is empty.
+    /// Lowers the rate while there is a queue, and raises it again once the queue is empty.
     fn follow_queue(&mut self, interval: &Interval, now: LocalTime) {
         let Interval { queue, covers_change, .. } = *interval;
         match self.phase {
@@ -359,7 +366,7 @@ impl RateControl {
                 self.set(self.then, now);
             }
             Phase::Draining if queue > CONGESTED && !interval.has_pause => {
-                // As long as the queue is full, what arrives is what the path carries.
+                // While the queue is full, packets arrive at the capacity of the path.
                 let (took, bits) = self.intervals[0];
                 self.set_limit((1e9 * bits / took.as_nanos() as f64).min(self.fell_from));
                 self.set_within_drain(now);
@@ -368,11 +375,11 @@ impl RateControl {
         }
     }
 
-    /// Decides what became due without feedback.
+    /// Handles timeouts.
     pub fn poll(&mut self, now: LocalTime) {
         if self.phase == Phase::Draining {
             let least = if self.paused { EMPTY } else { PAUSES };
-            // As long as packets wait in the queue, some arrive and are reported.
+            // While packets are queued, some of them arrive and cause feedback.
             let is_empty = self.paused && self.heard.is_none_or(|(_, at)| now - at > STOPPED);
             let before = self.paused;
             self.paused = self.wait(now) > least && !is_empty;
@@ -410,7 +417,7 @@ impl RateControl {
         }
     }
 
-    /// Numbers of packets that were not sent, after one number up to another.
+    /// Numbers between two others whose packets were not sent.
     fn unsent(&self, from: u16, to: u16) -> u32 {
         let skipped = |number: u16| {
             let reached = |sent: &&Sent| !is_after(number, sent.newest);
@@ -418,18 +425,19 @@ impl RateControl {
             Some(sent.newest.wrapping_sub(sent.packets as u16))
         };
         let between = skipped(to).zip(skipped(from)).map(|(to, from)| to.wrapping_sub(from));
-        // Less than none is one that was sent before anything is remembered of.
+        // Negative if the first packet is older than the records.
         between.filter(|count| *count < 1 << 15).map_or(0, u32::from)
     }
 
-    /// Bits per second that arrived in the last two intervals.
+    /// Bits per second received in the last two intervals.
     fn carried(&self) -> f64 {
         let [(first, one), (second, other)] = self.intervals;
         let seconds = (first + second).as_nanos() as f64 / 1e9;
         if seconds > 0.0 { (one + other) / seconds } else { self.rate }
     }
 
-    /// How long a packet would wait that was sent now: what is in flight leaves the queue at the rate that is carried.
+    /// Expected delay of a packet sent now: the packets in flight leave the queue at the capacity
+    /// of the path.
     fn wait(&self, now: LocalTime) -> Span {
         let Some((feedback, _)) = self.heard else { return Span::ZERO };
         let total = self.sent.back().map_or(0.0, |sent| self.bits(sent));
@@ -463,7 +471,7 @@ impl RateControl {
         }
     }
 
-    /// More was sent than the path carries, by a step that was tried or by chance.
+    /// Lowers the rate after congestion, caused by a trial or by the network.
     fn fall(&mut self, carried: f64, tried: bool, now: LocalTime) {
         match tried || self.climbed && now - self.changed.0 < TRIAL {
             true => self.raise_timeout(),
@@ -471,8 +479,8 @@ impl RateControl {
         }
         self.was_blind = false;
         if let Phase::Blind { before } = self.phase {
-            // What arrives was sent at the rate before. It had the path for itself: the feedback of the other end did not
-            // pass, and needs room from now on.
+            // The packets that arrive were sent at the previous rate, without competing feedback in
+            // the other direction. Feedback that did not pass needs room from now on.
             (self.rate, self.was_blind) = (self.rate.max(before), true);
         }
         self.successes = 0;
@@ -481,7 +489,7 @@ impl RateControl {
         self.set_limit(carried.min(self.rate));
         self.was_lossy = false;
         self.phase = Phase::Draining;
-        // Where no feedback came the queue is the longest: the least, until it is empty.
+        // Without feedback the queue is at its longest: use the minimum rate until it is empty.
         self.set(if self.was_blind { 0.0 } else { self.limit * DRAINED_BY }, now);
         self.changed.0 = now;
     }
@@ -490,7 +498,7 @@ impl RateControl {
         self.timeout = self.timeout.times(4).max(FAILED_TIMEOUT).min(MAX_TIMEOUT);
     }
 
-    /// Sends more if nothing speaks against it.
+    /// Raises the rate if neither queue nor loss prevents it.
     fn climb(&mut self, queue: Span, now: LocalTime) {
         if queue > EMPTY || self.was_lossy || self.trial.is_some() {
             self.clean_since = None;
@@ -500,7 +508,7 @@ impl RateControl {
         let known = self.limit * USED;
         let is_sure = self.successes >= SURE;
         if self.climbed && self.rate > known && clean >= if is_sure { TIMEOUT } else { SUCCESS } {
-            // The path carries more than it did.
+            // The path has more capacity than before.
             self.successes += 1;
             self.limit = if is_sure { f64::INFINITY } else { self.rate / USED };
         }
@@ -550,7 +558,7 @@ impl RateControl {
         if excess > VERY_LOSSY || was_lossy && self.was_lossy {
             let (rate, own) = (self.rate, share);
             self.fall(rate * (1.0 - share), false, now);
-            // There is no queue to empty.
+            // There is no queue to drain.
             self.phase = Phase::Open;
             self.set(self.limit * USED, now);
             self.trial = Some(Trial { before: own, since: [0.0; SECONDS], seconds: 0 });
@@ -559,7 +567,8 @@ impl RateControl {
         }
     }
 
-    /// Whether fewer bits helped against loss: else the path loses as much at any rate.
+    /// Judges whether the lower rate reduced the loss; otherwise the path loses as much at any
+    /// rate.
     fn judge_trial(&mut self, share: f64) {
         let Some(trial) = &mut self.trial else { return };
         trial.since[trial.seconds] = share;
@@ -576,7 +585,7 @@ impl RateControl {
     }
 }
 
-/// Whether one sequence number lies after another (RFC 3550 A.1).
+/// Whether a sequence number is after another (RFC 3550 A.1).
 const fn is_after(number: u16, other: u16) -> bool {
     let ahead = number.wrapping_sub(other);
     ahead > 0 && ahead < 1 << 15

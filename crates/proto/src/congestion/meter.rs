@@ -1,27 +1,29 @@
-//! Measures, at the receiver, how long packets wait in the path.
+//! Measures the queueing delay of a path at the receiver.
 
 use super::PathFeedback;
 use crate::time::{LocalTime, Span};
 
-/// From one feedback to the next at most, by the arrival of packets: NADA's DELTA (RFC 8698 §4.2);
+/// Maximum interval of feedback, in arrival times: NADA's DELTA (RFC 8698 §4.2).
 const EVERY: Span = Span::from_millis(100);
-/// and at least, of packets that are short: so many of them are worth one feedback.
+/// Minimum interval for short packets, and the packets after which feedback is worth sending.
 const MIN: Span = Span::from_millis(40);
 const PACKETS: u32 = 8;
 
-/// How often a stream of such packets is measured.
+/// Feedback interval of a stream with this packet time.
 pub(super) fn interval(ptime: Span) -> Span {
     ptime.times(PACKETS.into()).clamp(MIN, EVERY)
 }
-/// The least transit time is that of the last one to two of these: clocks 50 ppm apart drift by 0.5 ms in two.
+/// Period of the minimum transit time, which is that of the last one to two periods: clocks 50 ppm
+/// apart drift by 0.5 ms in two.
 const BASE: Span = Span::from_secs(5);
-/// The queue is the least of so many packets: jitter does not delay all of them, a queue does.
+/// Packets whose minimum excess is the queueing delay: a queue delays all of them, jitter does not.
 const NEWEST: usize = 3;
 
-/// See the module. It runs on the device's thread.
+/// Measures one stream, on the device thread.
 #[derive(Debug, Clone)]
 pub struct TransitMeter {
-    /// The least transit times of this and the previous period, and when this one began.
+    /// Minimum transit times of the current and the previous period, and the start of the current
+    /// one.
     least: [i64; 2],
     began: LocalTime,
     newest: [i64; NEWEST],
@@ -29,7 +31,7 @@ pub struct TransitMeter {
     octets: u32,
     /// Packets since the last feedback.
     unreported: u32,
-    /// When the last feedback was made.
+    /// Time of the last feedback.
     made: Option<LocalTime>,
     feedback: Option<PathFeedback>,
 }
@@ -50,8 +52,9 @@ impl Default for TransitMeter {
 }
 
 impl TransitMeter {
-    /// Takes a packet of `ssrc` that arrived at `arrival`. `transit_ns` is its arrival less its departure, by any two
-    /// clocks that do not step. `highest` is the extended highest sequence number with this packet.
+    /// Adds a packet of `ssrc` that arrived at `arrival`. `transit_ns` is its arrival minus its
+    /// departure, on any two clocks without steps. `highest` is the extended highest sequence
+    /// number including this packet.
     pub fn observe(
         &mut self,
         (ssrc, highest): (u32, u32),
@@ -88,7 +91,7 @@ impl TransitMeter {
         });
     }
 
-    /// The newest feedback.
+    /// Newest feedback.
     pub const fn feedback(&self) -> Option<PathFeedback> {
         self.feedback
     }

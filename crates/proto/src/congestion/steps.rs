@@ -1,39 +1,40 @@
-//! The codings, packet times and bit rates that a stream may have, by the rate that they take.
+//! Codings, packet times and bit rates of a stream, ordered by their total rate.
 
 use crate::codec::Codec;
 use crate::stream::{Coding, StreamFormat, packet_frames};
 use crate::time::Span;
 use crate::units::{Channels, Rate};
 
-/// Bits beside the sound of each packet: IPv4 and UDP 28 bytes, RTP 12, the sender's instants 20, SRTP's tag 16.
+/// Bits per packet besides the audio: IPv4 and UDP 28 bytes, RTP 12, the sender's instants 20,
+/// SRTP's tag 16.
 pub(super) const HEADS: f64 = 8.0 * 76.0;
-/// Packets of Opus for any sound, the shortest first, and the least bits per second of a channel in them: in shorter packets
-/// more bits than these go into headers.
+/// Packet times of Opus for any sound, the shortest first, with the minimum bits per second and
+/// channel: below these, headers would take more bits than the audio.
 const OPUS: [(Span, u32); 3] = [
     (Span::from_millis(5), 64_000),
     (Span::from_millis(10), 40_000),
     (Span::from_millis(20), 24_000),
 ];
-/// Bit rates are whole thousands.
+/// Bit rates are multiples of this.
 const BITRATE_STEP: f64 = 1000.0;
 
-/// Among what a sender may choose.
+/// Choices of a sender.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodingLimits {
-    /// Codings that the other end takes.
+    /// Codings that the receiver supports.
     pub codings: Vec<Coding>,
-    /// Sound in one packet: the shortest and the longest.
+    /// Minimum and maximum duration of a packet.
     pub ptimes: (Span, Span),
-    /// The most bits per second of a coding that has a choice.
+    /// Maximum bit rate of a coding with a variable one.
     pub max_bitrate: Option<u32>,
 }
 
-/// How to send.
+/// Terms for sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepTerms {
-    /// The coding, with its bit rate.
+    /// Coding with its bit rate.
     pub coding: Coding,
-    /// Sound in one packet.
+    /// Duration of a packet.
     pub ptime: Span,
 }
 
@@ -41,11 +42,11 @@ pub struct StepTerms {
 struct CodingStep {
     terms: StepTerms,
     format: StreamFormat,
-    /// Bits per second by IP, at the least bit rate where there is a choice.
+    /// IP bits per second, at the minimum bit rate if variable.
     rate: f64,
-    /// The bit rates to choose from.
+    /// Minimum and maximum bit rate, if variable.
     bits: Option<(u32, u32)>,
-    /// Bits by IP that a bit of sound takes: more than one where packets carry earlier ones.
+    /// IP bits per audio bit: above one with redundancy.
     share: f64,
 }
 
@@ -70,7 +71,7 @@ impl CodingStep {
         Some(Self { terms, format, rate, bits, share: 1.0 })
     }
 
-    /// The same where packets carry so many bytes beside their sound.
+    /// Includes redundancy of `cost` bytes per packet in the rates.
     fn carrying(mut self, cost: &dyn Fn(&StreamFormat) -> usize) -> Self {
         let packets = f64::from(self.format.rate.hertz()) / self.format.packet.count() as f64;
         let bits = |coding: Coding| {
@@ -86,12 +87,13 @@ impl CodingStep {
         self
     }
 
-    /// Bits per second by IP at the greatest bit rate.
+    /// IP bits per second at the maximum bit rate.
     fn most(&self) -> f64 {
         self.rate + self.bits.map_or(0.0, |(least, most)| self.share * f64::from(most - least))
     }
 
-    /// The most that takes no more than `rate`, or the least that it has; and what that takes.
+    /// Terms with the maximum bit rate whose total is at most `rate`, or else the minimum bit rate;
+    /// and their total.
     fn within(&self, rate: f64) -> (StepTerms, f64) {
         let Some((least, most)) = self.bits else { return (self.terms, self.rate) };
         let bitrate = f64::from(least) + (rate - self.rate) / self.share;
@@ -103,12 +105,12 @@ impl CodingStep {
     }
 }
 
-/// Whether packets carry copies of earlier sound, made by the coder.
+/// Whether packets carry copies of earlier audio made by the codec.
 fn has_copies(coding: &Coding) -> bool {
     coding.coder.is_some_and(|coder| coder.rules().has_copies())
 }
 
-/// The shortest packets in which a coding is tried within the limits, if it has any.
+/// Minimum packet time within the limits at which an adaptive stream uses the coding, if any.
 fn adapted_ptime(coding: Coding, limits: &CodingLimits) -> Option<Span> {
     let (least, most) = limits.ptimes;
     let wanted = coding.row().adapts_from.unwrap_or_default().max(least).min(most);
@@ -119,7 +121,8 @@ fn adapted_ptime(coding: Coding, limits: &CodingLimits) -> Option<Span> {
     within.clone().find(|ptime| *ptime >= wanted).or_else(|| within.next_back())
 }
 
-/// Packets of Opus within these lengths, each with its bit rates. Unless speech takes fewer bits, the longest have all.
+/// Packet times of Opus within these limits, each with its bit rates. The longest has the full
+/// range unless a speech coding covers the lowest rates.
 fn lengths_of_opus(
     channels: Channels,
     (shortest, most): (Span, Span),
@@ -142,12 +145,12 @@ fn lengths_of_opus(
     lengths.map(|(ptime, from)| (ptime, Some((from, greatest)))).collect()
 }
 
-/// All that a stream may be sent as, the best first.
+/// All steps of a stream, in order of preference.
 #[derive(Debug, Clone)]
 pub struct CodingSteps(Vec<CodingStep>);
 
 impl CodingSteps {
-    /// Of streams of this shape. `None` where there is nothing to choose.
+    /// Creates the steps of a stream; `None` if there is no choice.
     pub fn new(shape: (Rate, Channels), limits: &CodingLimits) -> Option<Self> {
         let (_, channels) = shape;
         let (_, most) = limits.ptimes;
@@ -158,7 +161,8 @@ impl CodingSteps {
             codings.iter().any(|one| has_copies(one) && adapted_ptime(*one, limits).is_some());
         let mut steps = Vec::new();
         for coding in codings {
-            // Alone it is what the user chose; among others only those count that a network can make necessary.
+            // A single coding is the user's choice. Of several, only those that a network can
+            // require are used.
             if coding.row().adapts_from.is_none() && !only {
                 continue;
             }
@@ -169,7 +173,7 @@ impl CodingSteps {
                 let most = limits.max_bitrate.unwrap_or(most);
                 (least.min(most), most)
             });
-            // Speech has packets of one length.
+            // Speech has a single packet time.
             let lengths = match adapted {
                 Some(bits) if !has_copies(&coding) => {
                     lengths_of_opus(channels, (shortest, most), bits, has_voice)
@@ -183,14 +187,14 @@ impl CodingSteps {
         has_choice.then_some(Self(steps))
     }
 
-    /// The same where packets of a format carry `cost` bytes of earlier ones.
+    /// Includes redundancy of `cost` bytes per packet in the rates.
     #[must_use]
     pub fn carrying(self, cost: &dyn Fn(&StreamFormat) -> usize) -> Self {
         Self(self.0.into_iter().map(|step| step.carrying(cost)).collect())
     }
 
-    /// The least bits per second by IP of the codings that carry no copies of earlier sound by themselves, or of all if
-    /// each does.
+    /// Minimum IP bits per second of the codings without built-in copies of earlier audio; of all
+    /// codings if each has copies.
     pub fn min_without_copies(&self) -> f64 {
         let least = |all: &mut dyn Iterator<Item = &CodingStep>| {
             all.map(|step| step.rate).min_by(f64::total_cmp)
@@ -199,18 +203,19 @@ impl CodingSteps {
         least(&mut without).or_else(|| least(&mut self.0.iter())).unwrap_or(f64::INFINITY)
     }
 
-    /// The best that takes no more than `rate` bits per second by IP, or else the least of all; and what that takes.
+    /// Best terms of at most `rate` IP bits per second, or else those of the minimum rate; and
+    /// their rate.
     pub fn within(&self, rate: f64) -> (StepTerms, f64) {
         let fits = self.0.iter().find(|step| step.rate <= rate);
         let least = || self.0.iter().min_by(|a, b| a.rate.total_cmp(&b.rate));
         match fits.or_else(least) {
             Some(step) => step.within(rate),
-            // `new` refuses an empty list.
+            // `new` rejects an empty list.
             None => unreachable!("a sender without any coding"),
         }
     }
 
-    /// The least rate that is better than `rate`, where that is the most of its coding.
+    /// Minimum rate of the next better step, if the current step's maximum is reached.
     pub fn above(&self, rate: f64) -> Option<f64> {
         let at = self.0.iter().position(|step| step.rate <= rate)?;
         if self.0[at].most() > rate + BITRATE_STEP {
@@ -219,7 +224,7 @@ impl CodingSteps {
         at.checked_sub(1).map(|above| self.0[above].rate)
     }
 
-    /// Without the step that `terms` are of: the stream cannot be sent so.
+    /// Removes the step of these terms, which the sender cannot use.
     pub fn remove(&mut self, terms: StepTerms) {
         if self.0.len() > 1 {
             let is = |step: &CodingStep| {

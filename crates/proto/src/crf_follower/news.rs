@@ -81,7 +81,7 @@ mod tests {
 
     fn standing(state: CrfState) -> CrfStanding {
         let (counters, invalid) = (CrfCounters::default(), [0; CrfInvalid::COUNT]);
-        CrfStanding { stream: None, told: None, state, counters, invalid }
+        CrfStanding { stream: None, reported: None, state, counters, invalid }
     }
 
     /// Notes for these states at these milliseconds of a run.

@@ -16,7 +16,7 @@ struct Scene {
     /// Number carried before the packet, from its own number.
     carried: fn(i64) -> i64,
     /// Sequence number of the last packet that arrived.
-    told_by: Wrapped,
+    reported_by: Wrapped,
     /// Sequel of the last packet that arrived.
     sequel: Sequel,
 }
@@ -33,7 +33,7 @@ impl Scene {
             restarts: false,
             bits,
             carried: |number| number,
-            told_by: Wrapped::of(250, bits),
+            reported_by: Wrapped::of(250, bits),
             sequel: Sequel::GoesOn,
         }
     }
@@ -63,21 +63,21 @@ impl Scene {
         arrives.then(|| {
             let counted = self.counter.count(&head, &presented, PDU, RATE, LocalTime::ZERO + at);
             self.counter.follow(counted);
-            (self.sequel, self.told_by) = (counted.sequel(), counted.number());
+            (self.sequel, self.reported_by) = (counted.sequel(), counted.number());
             i64::from(counted.media().value.cast_signed())
         })
     }
 
     /// Sends packets, of which some arrive; checks the position of each.
     fn play(&mut self, packets: i64, arrives: impl Fn(i64) -> bool) {
-        let (mut before, mut number) = (self.told_by, self.number);
+        let (mut before, mut number) = (self.reported_by, self.number);
         for index in 0..packets {
             let (frame, this) = (self.frame, self.number);
             if let Some(counted) = self.send(arrives(index), true) {
                 assert_eq!(counted, frame, "packet {index}");
                 assert_eq!(self.sequel, Sequel::GoesOn, "packet {index}");
-                assert!(index == 0 || self.told_by == before.plus(this - number), "{index}");
-                (before, number) = (self.told_by, this);
+                assert!(index == 0 || self.reported_by == before.plus(this - number), "{index}");
+                (before, number) = (self.reported_by, this);
             }
         }
     }

@@ -23,7 +23,7 @@ pub struct JitterBufferConfig {
     pub presented_after: Span,
     /// Whether `presented_after` was announced or configured. If not, it is a default, and captures
     /// derived from it do not count as known.
-    pub captures_told: bool,
+    pub captures_reported: bool,
     /// Maximum deviation of an AVTP presentation time from that expected from the sequence number.
     /// Beyond it the talker has restarted.
     pub presentation_tolerance: Span,
@@ -43,7 +43,7 @@ impl JitterBufferConfig {
             wire,
             link_offset,
             presented_after,
-            captures_told: true,
+            captures_reported: true,
             presentation_tolerance: FrameCounter::TOLERANCE,
             resampler,
             decoders: None,

@@ -1,5 +1,6 @@
-//! Contradictions between packets and their format, other than packet size: another rate or sample
-//! format. For the device's thread: fixed memory, looks at up to 64 frames of a packet.
+//! Contradictions between packets and their format other than packet size: another rate or another
+//! sample format. For the device thread: uses fixed memory, and reads at most 64 frames of a
+//! packet.
 
 use tautline_dsp::format::{SampleFormat, decode};
 
@@ -10,27 +11,27 @@ use crate::units::Rate;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FormatProof {
     pace: Option<Pace>,
-    /// Other rate that the last second proved.
+    /// Other rate, proven in the last second.
     candidate: Option<Rate>,
     other_rate: Option<Rate>,
     window: SampleWindow,
     wrong_samples: bool,
-    /// Whether the newest packet has floats far outside audio levels.
+    /// Whether the newest packet has floats far above audio levels.
     is_harmful: bool,
-    /// Consecutive windows that match the format.
+    /// Number of consecutive windows that match the format.
     fitting: u8,
-    /// Packets since the samples were found to be wrong.
+    /// Number of packets since the samples were found to be wrong.
     wrong_packets: u8,
 }
 
 impl FormatProof {
-    /// Two such times in a row, or halves if packets arrive evenly, must prove the same rate:
-    /// delayed packets or a jump distort one.
+    /// Two such times in a row must prove the same rate; half the time is sufficient if packets
+    /// arrive evenly. Delayed packets or a jump distort only one of them.
     const PACED: Span = Span::from_secs(1);
-    /// Consecutive windows that must match before a muted stream sounds again.
+    /// Number of consecutive windows that must match before a muted stream is played again.
     const FITTING: u8 = 8;
-    /// Within this many packets, wrong bytes per frame are proven. That is the better reason to
-    /// report, but one packet can prove wrong samples.
+    /// Wrong bytes per frame are proven within this many packets. They are the better reason to
+    /// report, but a single packet can prove wrong samples.
     const SURE: u8 = 16;
 
     /// Rate at which packets arrive, if it differs from the playback rate.
@@ -38,7 +39,7 @@ impl FormatProof {
         self.other_rate
     }
 
-    /// Whether the samples cannot be of the configured sample format, but match another.
+    /// Whether the samples are impossible in the configured sample format but match another.
     pub(super) const fn has_wrong_samples(&self) -> bool {
         self.wrong_samples
     }
@@ -58,7 +59,7 @@ impl FormatProof {
         self.fitting > 0
     }
 
-    /// Accepts the format: the sender announced it.
+    /// Accepts the format because the sender announced it.
     pub(super) fn trust(&mut self) {
         (self.wrong_samples, self.is_harmful) = (false, false);
         self.fitting = self.fitting.max(1);
@@ -68,7 +69,7 @@ impl FormatProof {
         (self.pace, self.candidate) = (None, None);
     }
 
-    /// Adds the arrival of a packet whose first frame is `media`, of a stream played at `rate`.
+    /// Adds the arrival of a packet whose first frame is `media`. The stream is played at `rate`.
     pub(super) fn observe_arrival(&mut self, media: MediaTime, arrival: LocalTime, rate: Rate) {
         let media = media.as_frames();
         let pace = self.pace.get_or_insert(Pace::from(media, arrival));
@@ -99,7 +100,7 @@ impl FormatProof {
         if format == SampleFormat::F32 {
             let floats = Floats::of(payload, most * CHANNELS);
             self.is_harmful = floats.harmful > 0;
-            // Most of a single packet is enough.
+            // A single packet is sufficient.
             if floats.loud >= 4 && floats.loud * 20 > floats.sounding {
                 (self.wrong_samples, self.fitting) = (true, 0);
             }
@@ -122,17 +123,17 @@ impl FormatProof {
 
 const KINDS: [SampleFormat; 4] =
     [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32, SampleFormat::L32];
-/// Channels examined: a wrong sample format shows within the first few.
+/// Number of channels examined. A wrong sample format shows in the first few.
 const CHANNELS: usize = 4;
-/// Frames examined per packet before and after the format matches: each costs some nanoseconds.
+/// Frames examined per packet before and after the format matches. Each costs some nanoseconds.
 const SOUGHT: usize = 64;
 const CHECKED: usize = 4;
-/// Non-silent frames per window. The mean level of this many noise samples is known to 0.013.
+/// Non-silent frames per window. With this many noise samples, the mean level is known to 0.013.
 const WINDOW: u32 = 512;
-/// A single float beyond this, 120 dB above full scale, silences its packet. Small negative
-/// integers read as floats exceed it.
+/// A float beyond this, 120 dB above full scale, silences its packet. Small negative integers that
+/// are read as floats exceed it.
 const HARMFUL: f32 = 1e6;
-/// Sound has floats of several exponents; a square wave read as floats has fewer.
+/// Minimum number of float exponents in sound. A square wave that is read as floats has fewer.
 const EXPONENTS: u32 = 3;
 
 struct Floats {
@@ -204,7 +205,7 @@ impl SampleWindow {
         }
     }
 
-    /// Returns the possible sample formats once there is enough sound, and starts a new window.
+    /// Returns the possible sample formats when there is enough sound, and starts another window.
     fn close(&mut self) -> Option<[bool; 4]> {
         if self.frames < WINDOW {
             return None;
@@ -227,8 +228,7 @@ impl SampleWindow {
                 levels.iter().fold((0.0, 0), |(sum, all), (of, count)| (sum + of, all + count));
             sum / count.max(1) as f32
         };
-        // Low bytes of quiet samples are small too, but loud compared with the samples they belong
-        // to.
+        // Low bytes of quiet samples are small too, but loud compared with their samples.
         if fits(SampleFormat::L16) && fits(SampleFormat::L24) {
             allowed[1] &= mean(&ended.levels[1]) <= LOUDER * mean(&ended.levels[0]);
         }
@@ -320,7 +320,7 @@ mod tests {
                 assert!(!proof.has_wrong_samples(), "{format:?} {channels}, left {level}");
             }
         }
-        // Tail of a reverberation.
+        // The tail of a reverberation.
         assert!(!take((F32, 8), (F32, 2), music(1e-30)).has_wrong_samples());
     }
 
@@ -331,7 +331,7 @@ mod tests {
         encode(L32, &[-0.01; 96], &mut payload);
         proof.observe_samples(F32, 8, &payload);
         assert!(proof.has_wrong_samples());
-        // Positive 32-bit samples are tiny floats.
+        // Positive 32-bit samples are tiny if read as floats.
         encode(L32, &[0.01; 96], &mut payload);
         (0..2_000).for_each(|_| proof.observe_samples(F32, 8, &payload));
         (0..2_000).for_each(|_| proof.observe_samples(F32, 8, &[0; 48 * 8]));

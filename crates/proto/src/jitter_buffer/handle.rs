@@ -148,7 +148,7 @@ impl JitterBuffer {
         let end = source.end();
         let admission = match sequel {
             Sequel::GoesOn => source.admit(&packet.head, frames, came, self.format.rate),
-            _ => source.admit_anew(&packet.head, frames, came, self.format.rate),
+            _ => source.readmit(&packet.head, frames, came, self.format.rate),
         };
         let (sequence, media) = match admission {
             Admission::Regular { sequence, media } => (sequence, media),

@@ -101,8 +101,9 @@ impl JitterBuffer {
             return;
         }
         let Some(measuring) = &mut self.measuring else { return };
-        let told = measuring.need.map_or(Span::ZERO, |need| need.latency);
-        let Some(need) = observe(&mut measuring.packets, self.placement.link_offset().max(told))
+        let reported = measuring.need.map_or(Span::ZERO, |need| need.latency);
+        let Some(need) =
+            observe(&mut measuring.packets, self.placement.link_offset().max(reported))
         else {
             return;
         };

@@ -14,15 +14,15 @@ use crate::time::{Frames, LocalTime, MediaPoint, MediaTime};
 /// Reason for a restart of the playout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resync {
-    /// Another sender, or the same one restarted.
+    /// Another sender began, or the same sender restarted.
     NewSource,
     /// The media time jumped, or the sender paused.
     Jump,
-    /// Presentation times moved: the clocks were mapped, stepped, or drifted too far.
+    /// Presentation times moved: the clocks were mapped or stepped, or they drifted too far.
     Moved,
 }
 
-/// Sender of packets that are ignored because another source is current.
+/// Sender whose packets are ignored because another source is current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stranger {
     /// Its address.
@@ -31,24 +31,24 @@ pub struct Stranger {
     pub poses: bool,
 }
 
-/// Result for a datagram.
+/// Outcome of handling a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received<'a> {
     /// All frames will be played.
     Placed(Accepted<'a>),
-    /// The first frames were late, the others will be played.
+    /// The first frames were late. The others will be played.
     Partly(Accepted<'a>, PacketTrace),
-    /// Late: its turn was over.
+    /// The packet arrived after its turn.
     Late(PacketTrace),
-    /// Received before, or already restored.
+    /// The packet was already received or restored.
     Duplicate,
-    /// Does not fit the timeline yet; a second such packet moves the timeline.
+    /// The packet does not match the timeline. A second such packet moves the timeline.
     Doubted,
-    /// From another sender than the current source.
+    /// Another sender than the current source sent the packet.
     Foreign,
-    /// Too far in the future.
+    /// The packet is too far in the future.
     Early,
-    /// Not a packet of the stream.
+    /// The datagram is not a packet of the stream.
     Invalid(Invalid),
 }
 
@@ -62,12 +62,12 @@ impl Received<'_> {
     }
 }
 
-/// A placed packet.
+/// Placed packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted<'a> {
     /// Media time of the first frame.
     pub media: MediaTime,
-    /// Audio as on the wire.
+    /// Audio as in the packet.
     pub payload: &'a [u8],
     /// Sample format of the audio.
     pub sample: SampleFormat,
@@ -87,17 +87,17 @@ pub struct Playable<'a> {
 pub struct PlayoutSound<'a>(pub(super) &'a Renderer);
 
 impl<'a> PlayoutSound<'a> {
-    /// Interleaved samples of these frames, in two parts if the playout's ring wraps: as received,
-    /// for a quarter of its capacity after they were played.
+    /// Returns the interleaved samples of these frames as received, in two parts if the ring of the
+    /// playout wraps. They are available until a quarter of the capacity was played after them.
     pub fn samples(self, frames: &Range<MediaTime>) -> [&'a [f32]; 2] {
         self.0.playout.samples(frames.start, frames.end - frames.start)
     }
 }
 
-/// Times of a block: of the request and at the DAC.
+/// Times of a block: the request, and the DAC.
 #[derive(Debug, Clone, Copy)]
 pub struct PullTimes {
-    /// Time of the request by the device's thread.
+    /// Time at which the device thread requested the block.
     pub now: LocalTime,
     /// Time at which the block's first frame meets the DAC.
     pub meets: LocalTime,
@@ -112,20 +112,20 @@ pub struct PullTimes {
 pub struct Hole {
     /// Range of frames.
     pub frames: Range<MediaTime>,
-    /// Whether they come after the newest packet: missing if the stream continues, not counted if
-    /// it ended there.
+    /// Whether they are after the newest packet. They are missing if the stream continues, and do
+    /// not count if it ended there.
     pub is_tail: bool,
 }
 
-/// Result of pulling a block.
+/// Outcome of pulling a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pulled {
-    /// Position of the first frame; `None` if no stream plays.
+    /// Position of the first frame. `None` if no stream plays.
     pub media: Option<MediaPoint>,
-    /// Missing frames of the block.
+    /// Number of missing frames in the block.
     pub missing: Frames,
-    /// Missing frames that were concealed.
+    /// Number of missing frames that were concealed.
     pub concealed: Frames,
-    /// Reason, if the playout restarted for this block.
+    /// Reason for a restart of the playout at this block, if there was one.
     pub resync: Option<Resync>,
 }

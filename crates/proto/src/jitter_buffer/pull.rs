@@ -13,7 +13,7 @@ use crate::units::Ppm;
 impl JitterBuffer {
     /// Maximum interval between checks of the due position.
     const LOOK: Span = Span::from_millis(20);
-    /// Maximum shift of the due position, or of the device's timestamps, before an extra check.
+    /// Maximum shift of the due position, or of the device's timestamps, without an extra check.
     const LITTLE: Span = Span::from_micros(100);
 
     /// Samples in the playout.
@@ -21,13 +21,13 @@ impl JitterBuffer {
         PlayoutSound(&self.renderer)
     }
 
-    /// Frames that the last block decoded, of packets received before.
+    /// Removes and returns the range of frames that the last block decoded.
     pub fn take_decoded(&mut self) -> Option<Range<MediaTime>> {
         self.renderer.playout.coded_mut()?.take_fresh()
     }
 
-    /// Fills `out` with the frames due at the DAC at `times.meets`. Reports every packet whose
-    /// first frame was read to `passage`.
+    /// Fills `out` with the frames that are due at the DAC at `times.meets`. Reports every packet
+    /// whose first frame was read to `passage`.
     pub fn pull(
         &mut self,
         out: &mut [f32],
@@ -47,7 +47,7 @@ impl JitterBuffer {
         self.begins = false;
         self.counters.resampled_frames +=
             if rendered.resampled { frames.as_len() as u64 } else { 0 };
-        // Few blocks have missing frames; without any, none lies beyond the newest packet.
+        // Few blocks have missing frames. If there are none, none is beyond the newest packet.
         if rendered.missing > Frames::ZERO {
             self.count_missing(rendered.read, rendered.missing, rendered.concealed);
         }
@@ -55,9 +55,10 @@ impl JitterBuffer {
         Pulled { media: Some(start), missing, concealed, resync }
     }
 
-    /// Keeps the playout position near the due one. Checks every [`Self::LOOK`] while it is close
-    /// and the step constant (500 ppm drift: 10 µs), otherwise before each block, and at once after
-    /// shifts of more than [`Self::LITTLE`].
+    /// Keeps the playout position near the due position. While they are close and the step is
+    /// constant, it checks every [`Self::LOOK`]; a drift of 500 ppm moves 10 µs in that time.
+    /// Otherwise it checks before each block, and at once after a shift of more than
+    /// [`Self::LITTLE`].
     #[inline]
     fn keep_to_what_is_due(&mut self, times: &PullTimes, frames: Frames) -> Option<Resync> {
         self.placement.set_one_clock(times.clock.is_some_and(|clock| self.shares_clock(clock)));
@@ -71,7 +72,7 @@ impl JitterBuffer {
         self.look(times, frames)
     }
 
-    /// Not inlined: saves most blocks 30 instructions.
+    /// Not inlined, which saves 30 instructions in most blocks.
     #[inline(never)]
     fn look(&mut self, times: &PullTimes, frames: Frames) -> Option<Resync> {
         let place = self.renderer.place()?;
@@ -118,12 +119,13 @@ impl JitterBuffer {
             let beside = seen && self.renderer.is_beside(due, stood == Cards::Apart);
             return if beside { self.jump(due, true) } else { None };
         }
-        // Even an uncertain mapping is better than arrivals, which include the path's delay.
+        // Even an uncertain mapping is better than arrivals, which include the path delay.
         let mapped = (before, due.basis) == (Some(Basis::Arrival), Basis::Clock);
         if self.renderer.is_far(due, !mapped) || self.renderer.servo.is_misplaced() {
             return self.jump(due, true);
         }
-        // Played by the sender's clock before an outage and by arrivals after: return to the clock.
+        // Playout used the sender's clock before an outage, and arrivals after it. Return to the
+        // clock.
         if mapped && self.was_mapped {
             self.renderer.servo.follow();
         }
@@ -132,7 +134,7 @@ impl JitterBuffer {
     }
 
     fn jump(&mut self, due: &Due, counts: bool) -> Option<Resync> {
-        // Nothing was audible before the first frame was due: not a jump.
+        // No sound was played before the first frame was due, so this is not a jump.
         let begun = self.source.as_ref().map(Source::begin_media);
         let counts = counts && self.renderer.place().map(|place| place.frame) > begun;
         self.renderer.jump_to(due.point);
@@ -140,14 +142,14 @@ impl JitterBuffer {
         counts.then_some(Resync::Moved)
     }
 
-    /// Drift of the card against the sender's, as corrected by resampling; positive if the card is
-    /// faster. `None` while frames are copied.
+    /// Drift of this card relative to the sender's card, as corrected by resampling. Positive if
+    /// this card is faster. `None` while frames are copied.
     pub fn drift(&self) -> Option<Ppm> {
         self.renderer.servo.drift()
     }
 
-    /// Whether the drift is too large to follow ([`crate::servo::Servo::reach`]): the sound jumps
-    /// now and then.
+    /// Whether the drift is too large to follow ([`crate::servo::Servo::reach`]). The sound then
+    /// jumps now and then.
     pub fn is_out_of_reach(&self) -> bool {
         self.renderer.servo.is_out_of_reach()
     }
@@ -164,9 +166,10 @@ impl JitterBuffer {
         let (placement, renderer) = (&self.placement, &self.renderer);
         let start = rendered.start;
         let read = rendered.read.start;
-        // Copied blocks consist of whole frames: this saves 17 instructions over fractions.
+        // Copied blocks consist of whole frames. This saves 17 instructions compared with
+        // fractions.
         let copied = start == MediaPoint::from(read);
-        // The resampler reads ahead: frames are heard this much later.
+        // The resampler reads ahead, so frames are played this much later.
         let resample =
             if copied { Span::ZERO } else { renderer.frame.times(MediaPoint::from(read) - start) };
         let (mut unheard, mut unasked) = (0, 0);
@@ -192,8 +195,8 @@ impl JitterBuffer {
         self.counters.underrun_discarded += unheard;
     }
 
-    /// Counts missing frames between the first and the newest packet; later ones when another
-    /// packet arrives.
+    /// Counts missing frames between the first and the newest packet. Later frames are counted when
+    /// another packet arrives.
     fn count_missing(&mut self, frames: Range<MediaTime>, missing: Frames, concealed: Frames) {
         let Some(source) = &self.source else { return };
         let before = (source.begin_media().min(frames.end) - frames.start).as_len();
@@ -206,8 +209,9 @@ impl JitterBuffer {
         self.tail_concealed += (concealed.as_len() - concealed_inside).min(after) as u64;
     }
 
-    /// Missing frames of the last block that had any: those counted, and those counted if the
-    /// stream continues. At most twice as many as [`Holes`](crate::holes::Holes) has runs.
+    /// Returns the missing frames of the last block that had any: those counted, and those that
+    /// count if the stream continues. At most twice as many as [`Holes`](crate::holes::Holes) has
+    /// runs.
     pub fn holes(&self) -> impl Iterator<Item = Hole> + '_ {
         let source = self.source.as_ref();
         let ends = source.map(|source| (source.begin_media(), source.end()));
@@ -223,17 +227,17 @@ impl JitterBuffer {
             .map(|(frames, is_tail)| Hole { frames, is_tail })
     }
 
-    /// Whether frames after the newest packet were due and missing: [`Hole::is_tail`].
+    /// Whether frames after the newest packet were due and missing ([`Hole::is_tail`]).
     pub const fn has_tail(&self) -> bool {
         self.tail_missing > 0
     }
 
-    /// Counts the missing tail now that a packet arrived, unless a new run begins. `between`:
-    /// frames since the end of the packet before.
+    /// Counts the missing tail when a packet arrives, unless the packet begins a run of sound.
+    /// `between` is the number of frames since the end of the packet before.
     pub(super) fn settle_tail(&mut self, between: Frames) {
         let tail = core::mem::take(&mut self.tail_missing);
         let concealed = core::mem::take(&mut self.tail_concealed);
-        if !self.source.as_ref().is_some_and(Source::begins_anew) {
+        if !self.source.as_ref().is_some_and(Source::restarts_at) {
             self.counters.missing_frames += tail;
             self.counters.skipped_frames += tail.min(between.max(Frames::ZERO).as_len() as u64);
             self.counters.concealed_frames += concealed;

@@ -1,10 +1,10 @@
-//! Status and commands of a jitter buffer: values that pass between the device's thread and the
-//! ordinary one.
+//! Status and commands of a jitter buffer: values that pass between the device thread and an
+//! ordinary thread.
 
 use std::sync::Arc;
 
 use super::{JitterBuffer, LateRun, OtherType, Stranger};
-use crate::clock::{ClockId, ClockMapping, ToldRate};
+use crate::clock::{ClockId, ClockMapping, ReportedRate};
 use crate::congestion::{PathFeedback, TransitMeter};
 use crate::counters::Counters;
 use crate::endpoint::{Author, SourceEndpoints};
@@ -27,7 +27,7 @@ pub enum ReceiveCommand {
     /// Clock of this host for packets that carry presentation times.
     Presentation(ClockMapping),
     /// Rate of the sender's card relative to TAI, as reported by a followed clock.
-    Pace(ToldRate),
+    Pace(ReportedRate),
     /// Announced delay from capture to the presentation time in packets, if any.
     PresentedAfter(Option<Span>),
     /// Clock of the sender's card.
@@ -38,28 +38,28 @@ pub enum ReceiveCommand {
     LinkOffset(Span),
     /// Actual ring length of the device.
     Ring(Span),
-    /// SSRC whose sender announced its stream, so nothing is derived from its packets; and whether
-    /// it requests feedback on its path.
+    /// SSRC of a sender that announced its stream, so nothing is derived from its packets. Also,
+    /// whether it requests feedback on its path.
     Announced(u32, bool),
-    /// Whether packets of senders without announcement raise the latency.
+    /// Whether packets of senders without an announcement raise the latency.
     Raises(bool),
     /// The sender left.
     Left(Author),
-    /// Channels in packets: all, or one that is played on all.
+    /// Channels in packets: all channels, or one channel that is played on all.
     Carried(Channels),
-    /// Whether to mute, because the stream's format would be noise here.
+    /// Whether to mute because the stream would play as noise.
     Mute(bool),
 }
 
-/// Status of a received stream: first from its jitter buffer, then from its device. Counts are
+/// Status of a received stream. The jitter buffer fills it first, then the device. Counts are
 /// totals.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamStatus {
     /// Time of this status.
     pub at: LocalTime,
-    /// Counters of the jitter buffer, and of the device and its link, added by the caller.
+    /// Counters of the jitter buffer. The caller adds those of the device and its link.
     pub counters: Counters,
-    /// Invalid datagrams per reason, indexed by [`Invalid::index`].
+    /// Number of invalid datagrams per reason, indexed by [`Invalid::index`].
     pub invalid: [u64; Invalid::COUNT],
     /// Data for receiver reports.
     pub receiving: Option<Receiving>,
@@ -71,20 +71,20 @@ pub struct StreamStatus {
     pub stranger: Option<Stranger>,
     /// Format of the newest packet.
     pub format: StreamFormat,
-    /// Bits per second of the newest packet, if its sender chooses them.
+    /// Bits per second of the newest packet, if the sender chooses the bitrate.
     pub bitrate: Option<u32>,
     /// Basis of the placement of the last block.
     pub basis: Option<Basis>,
     /// Whether the sender said goodbye and no other followed.
     pub said_goodbye: bool,
-    /// Drift of the sender's card against our clock; positive if faster.
+    /// Drift of the sender's card relative to our clock, positive if the card is faster.
     pub card: Option<Ppm>,
     /// Packets sent, according to the sequence numbers received.
     pub expected: u64,
     /// See [`JitterBuffer::repair_budget`].
     pub repair: (Span, u32),
-    /// Drift of the card against the sender's, while frames are resampled; positive if the card is
-    /// faster.
+    /// Drift of this card relative to the sender's card, while frames are resampled. Positive if
+    /// this card is faster.
     pub drift: Option<Ppm>,
     /// Whether the drift is too large to follow.
     pub out_of_reach: bool,
@@ -92,9 +92,9 @@ pub struct StreamStatus {
     pub need: Option<Need>,
     /// See [`JitterBuffer::other_type`].
     pub other_type: Option<OtherType>,
-    /// Last time the sender paused without advancing its timestamps, or the path became longer.
+    /// Last step: the sender paused without advancing its timestamps, or the path became longer.
     pub step: Option<LateRun>,
-    /// Whether late packets may prove to be another such step.
+    /// Whether late packets may prove to be another step.
     pub may_step: bool,
     /// Contradiction between the packets and the format.
     pub contradiction: Option<Contradiction>,
@@ -104,7 +104,7 @@ pub struct StreamStatus {
     pub faults: Faults,
     /// Whether the sound is paused.
     pub quiet: bool,
-    /// Time from a wake-up of the device until the requested block meets the DAC, once known.
+    /// Time from a wake-up of the device until the requested block meets the DAC, once it is known.
     pub lead: Option<Span>,
 }
 
@@ -114,7 +114,7 @@ impl JitterBuffer {
         match command {
             ReceiveCommand::Clock(author, clock) => self.set_clock(author, clock),
             ReceiveCommand::Presentation(clock) => self.set_presentation_clock(clock),
-            ReceiveCommand::Pace(told) => self.placement.tell_rate(told),
+            ReceiveCommand::Pace(reported) => self.placement.tell_rate(reported),
             ReceiveCommand::PresentedAfter(after) => self.set_presented_after(after),
             ReceiveCommand::Card(author, card) => self.set_card(author, card),
             ReceiveCommand::Captured(author, timestamp, wall) => {
@@ -145,18 +145,18 @@ impl JitterBuffer {
         &self.config.wire
     }
 
-    /// Stream id of a datagram, assuming that it is a packet.
+    /// Stream id of a datagram, assuming that the datagram is a packet.
     pub fn stream_of(&self, datagram: &[u8]) -> Option<StreamId> {
         self.config.wire.stream(datagram)
     }
 
-    /// Stream id of a datagram that would be accepted without a current source.
+    /// Stream id of a datagram that would be accepted if there were no current source.
     pub fn recognises(&self, datagram: &[u8]) -> Option<StreamId> {
         let packet = self.config.wire.unpack(datagram).ok()?;
         self.measure(&packet).ok().map(|_| packet.head.stream)
     }
 
-    /// Whether the output must be silent: by command, or because packets contradict the format.
+    /// Whether the output must be silent, by command or because packets contradict the format.
     pub fn is_muted(&self) -> bool {
         let odd = |source: &Source| self.format.coder.is_none() && source.is_odd();
         self.muted || self.proof.has_wrong_samples() || self.source.as_ref().is_some_and(odd)
@@ -175,7 +175,7 @@ impl JitterBuffer {
         self.proof.other_rate().map(Contradiction::Rate)
     }
 
-    /// Status of the stream without the device's part.
+    /// Returns the status of the stream without the part of the device.
     pub fn status(&self, at: LocalTime) -> StreamStatus {
         let rate = self.format.rate;
         let source = self.source.as_ref();

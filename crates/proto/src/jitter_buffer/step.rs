@@ -85,7 +85,7 @@ impl JitterBuffer {
     pub(super) fn follow_step(&mut self, media: MediaTime, frames: Frames, at: LocalTime) -> bool {
         let Some(behind) = self.placement.behind(media, frames, at) else { return false };
         // A packet with the marker begins a run of sound: one is enough.
-        let begins = self.source.as_ref().is_some_and(Source::begins_anew);
+        let begins = self.source.as_ref().is_some_and(Source::restarts_at);
         let step = match begins {
             true => Some((behind, at)),
             false => self.step.observe(at, behind, self.placement.steady_spread()),

@@ -1,5 +1,5 @@
-//! Packets of a stream in sequence order, each with its turn: the time its first frame is played. A
-//! packet missing then counts as lost, until it comes late.
+//! Packets of a stream in sequence order, each with its turn: the time at which its first frame is
+//! played. A packet that is missing at its turn counts as lost until it arrives late.
 
 #[cfg(test)]
 mod tests;
@@ -22,26 +22,26 @@ pub(super) struct Slot {
     pub(super) arrival: LocalTime,
     pub(super) read: LocalTime,
     pub(super) whole: bool,
-    /// Restored instead of received. The instants are those of the restoring packet, and no trace
-    /// is reported.
+    /// The packet was restored, not received. The times are those of the restoring packet, and no
+    /// trace is reported.
     pub(super) repaired: bool,
 }
 
-/// A [`Slot`] in one cache line, since each stream has thousands.
+/// A [`Slot`] that fits a cache line, because each stream has thousands.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PackedSlot {
     pub(super) sequence: i64,
     pub(super) media: MediaTime,
     arrival: LocalTime,
     capture: Option<WallTime>,
-    /// Time from arrival to reading, in ns, at most 4.29 s.
+    /// Time from arrival to reading in ns, at most 4.29 s.
     read: u32,
-    /// Taken, packed and handed, in ns, as on the wire, if `stamped`.
+    /// Times of taken, packed and handed in ns, as in the packet, if `stamped`.
     instants: [u32; 3],
     /// Holding time ([`held_steps`]).
     held: u16,
     stamped: bool,
-    /// 16 bits suffice for a datagram of 64 kB.
+    /// Number of frames. 16 bits are sufficient for a datagram of 64 kB.
     frames: u16,
     whole: bool,
     repaired: bool,
@@ -68,13 +68,13 @@ impl PackedSlot {
         self.media + self.frames()
     }
 
-    /// Record of a packet that this one restored.
+    /// Returns the record of a packet that this packet restored.
     pub(super) const fn brings_back(self, sequence: i64, media: MediaTime) -> Self {
         Self { sequence, media, whole: true, repaired: true, ..self }
     }
 
-    /// Trace of a packet whose turn came at `now` and whose first frame meets the DAC at `dac`;
-    /// `resample` is the resampler's look-ahead.
+    /// Returns the trace of a packet whose turn came at `now` and whose first frame meets the DAC
+    /// at `dac`. `resample` is the look-ahead of the resampler.
     #[inline]
     pub(super) fn passage(
         &self,
@@ -102,7 +102,7 @@ impl PackedSlot {
             media: self.media,
             reference: capture.or_else(stands_in),
             origin: capture
-                .filter(|_| placement.captures_told())
+                .filter(|_| placement.captures_reported())
                 .map(|capture| Origin { capture, sender }),
             arrival: self.arrival,
             read: self.arrival + Span::from_nanos(self.read.into()),
@@ -165,40 +165,40 @@ enum PacketPlace {
     Lost(i64),
 }
 
-/// Packets whose turns ended before they were requested.
+/// Packets whose turns ended before a block was requested.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct GivenUp {
+pub(super) struct Abandoned {
     pub(super) lost: u64,
     /// Packets received in time but not played.
     pub(super) unheard: u64,
-    /// Packets received in time that will be played, but not traced: there are too many for the
-    /// places.
+    /// Packets that were received in time and will be played, but have no trace because there are
+    /// too many for the places.
     pub(super) unfollowed: u64,
 }
 
-/// Result of the turns that a block ended.
+/// Outcome of the turns that a block ended.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Taken {
     pub(super) lost: u64,
-    /// Frames of the block in gaps between consecutive packets.
+    /// Frames of the block that are in gaps between consecutive packets.
     pub(super) skipped: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Turns {
     places: Box<[PacketPlace]>,
-    /// Extended sequence number of the next packet in turn.
+    /// Extended sequence number of the next packet.
     next: i64,
-    /// Frame after the last packet whose turn ended: start of the next, unless the sender left a
-    /// gap.
+    /// Frame after the last packet whose turn ended. The next packet begins there, unless the
+    /// sender left a gap.
     follows: Option<MediaTime>,
 }
 
 impl Turns {
-    /// Bounds the search for a received packet after a missing one.
+    /// Maximum distance at which a received packet is searched after a missing one.
     const LOOK_AHEAD: i64 = 64;
 
-    /// Creates room for at least `packets`. Only this allocates.
+    /// Creates room for at least `packets`. Only this function allocates.
     pub(super) fn new(packets: usize) -> Self {
         let places = vec![PacketPlace::Empty; packets.next_power_of_two()].into();
         Self { places, next: 0, follows: None }
@@ -212,7 +212,7 @@ impl Turns {
         (self.next, self.follows) = (sequence, None);
     }
 
-    /// Moves the first turn back to this packet, if it is earlier.
+    /// Moves the first turn back to this packet if the packet is earlier.
     pub(super) fn begin_no_later(&mut self, sequence: i64) {
         self.next = self.next.min(sequence);
     }
@@ -221,20 +221,20 @@ impl Turns {
         self.kept(sequence).is_some()
     }
 
-    /// Ends the turns of packets whose places are needed up to `sequence`, since too many arrived
-    /// at once. Frames from `place` on are played nevertheless.
+    /// Ends the turns of packets whose places are needed up to `sequence`, because too many packets
+    /// arrived together. Their frames from `place` on are played nevertheless.
     pub(super) fn make_room(
         &mut self,
         sequence: i64,
         place: impl FnOnce() -> Option<MediaTime>,
-    ) -> GivenUp {
+    ) -> Abandoned {
         let oldest = sequence.saturating_sub(self.places.len() as i64 - 1);
-        let mut given_up = GivenUp::default();
+        let mut given_up = Abandoned::default();
         if self.next >= oldest {
             return given_up;
         }
         let place = place();
-        // Numbers even further back do not belong to packets that are waited for.
+        // Numbers further back do not belong to packets that are still expected.
         self.next = self.next.max(oldest.saturating_sub(self.places.len() as i64));
         while self.next < oldest {
             match self.came(self.next) {
@@ -256,7 +256,7 @@ impl Turns {
         given_up
     }
 
-    /// Stores a received packet; returns whether it was counted lost.
+    /// Stores a received packet. Returns whether it was counted as lost.
     #[inline]
     pub(super) fn keep(&mut self, came: impl Into<PackedSlot>) -> bool {
         let kept = came.into();
@@ -267,8 +267,8 @@ impl Turns {
         was_lost
     }
 
-    /// Ends the turn of every packet that begins before the end of `frames`. Reports those in time
-    /// to `tell`, counts missing ones.
+    /// Ends the turn of every packet that begins before the end of `frames`. Reports packets that
+    /// were in time to `tell` and counts missing ones.
     pub(super) fn take(
         &mut self,
         frames: &Range<MediaTime>,
@@ -306,15 +306,16 @@ impl Turns {
         taken
     }
 
-    /// Number of these frames between a packet and the one before it, if that was received.
+    /// Returns how many of these frames are between a packet and the packet before it, if that was
+    /// received.
     fn gap_before(&self, next: &PackedSlot, frames: &Range<MediaTime>) -> u64 {
         let Some(before) = self.kept(next.sequence - 1) else { return 0 };
         let from = before.end().max(frames.start);
         (next.media.min(frames.end) - from).max(Frames::ZERO).as_len() as u64
     }
 
-    /// Start of the next packet, which is missing: the end of the one before, but ahead of the next
-    /// received one.
+    /// Start of the next packet, which is missing. It is the end of the packet before, but not
+    /// after the start of the next received packet.
     fn begin_of_missing(&self, source: &Source) -> MediaTime {
         let begin = self.follows.unwrap_or_else(|| source.media_of(self.next));
         let mut near = self.next + 1..=source.highest().min(self.next + Self::LOOK_AHEAD);

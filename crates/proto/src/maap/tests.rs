@@ -152,7 +152,7 @@ fn a_lost_probe_does_not_matter() {
         scene.run(Span::from_secs(6), |said| lost.contains(&(said - begun)));
         assert_eq!(scene.holds(0), Some(held));
         assert!(scene.holds(1).is_some_and(|other| other != held), "{lost:?}");
-        assert_eq!(scene.events.len(), 2, "nobody had it and lost it: {:?}", scene.events);
+        assert_eq!(scene.events.len(), 2, "no host claimed it and lost it: {:?}", scene.events);
     }
 }
 
@@ -254,7 +254,7 @@ fn an_announcement_that_could_not_be_sent_follows_before_the_next_is_due() {
     assert!(
         matches!(claim.poll(claim.deadline()), Some((GROUP, said)) if said.kind == MaapKind::Announce)
     );
-    assert_eq!(claim.poll_event(), None, "it was had all the time");
+    assert_eq!(claim.poll_event(), None, "it was claimed all the time");
 }
 
 #[test]

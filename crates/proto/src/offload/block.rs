@@ -127,19 +127,19 @@ impl ByteOrder {
 pub enum BlockSetError {
     /// Too many blocks.
     #[error(
-        "{0} blocks in one iteration are too many: join some of them, {most} are taken",
+        "{0} blocks in an iteration are too many: must be at most {most}",
         most = BlockSet::MAX_BLOCKS
     )]
     Blocks(usize),
     /// Too many frames.
     #[error(
-        "an iteration of {0} frames is too long: hand out {most} at most at once",
+        "an iteration of {0} frames is too long: must be at most {most}",
         most = BlockSet::MAX_FRAMES
     )]
     Frames(u32),
     /// Too many bytes on one leg.
     #[error(
-        "an iteration of {bytes} bytes {} is too long: let it have fewer frames or smaller blocks, {} bytes at most",
+        "an iteration of {bytes} bytes {} is too long: must be at most {}",
         match leg { BlockLeg::There => "to the worker", BlockLeg::Back => "from the worker" },
         BlockSet::MAX_BYTES
     )]
@@ -274,7 +274,7 @@ macro_rules! numbers {
             }
         }
 
-        #[doc = concat!("Reads ", $what, " from bytes in that order, as many as both have room for. Bit for bit, also of what is no number.")]
+        #[doc = concat!("Reads ", $what, " from bytes in that order, as many as both have room for. Bit for bit, including NaNs.")]
         #[inline]
         pub fn $get(bytes: &[u8], numbers: &mut [$number], order: ByteOrder) {
             let (places, _) = bytes.as_chunks();

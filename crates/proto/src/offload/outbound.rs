@@ -31,7 +31,7 @@ pub(crate) struct OutboundConfig {
 
 /// Iteration longer than agreed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("an iteration of {frames} frames is longer than agreed: hand out {most} at most at once")]
+#[error("an iteration of {frames} frames is longer than agreed: must be at most {most}")]
 pub struct RoomRefused {
     /// Frames requested.
     pub frames: u32,

@@ -23,7 +23,7 @@ use self::rings::ChannelRing;
 
 /// Sound played for missing frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StandIn {
+pub enum Replacement {
     /// The input, delayed like the output, at the plugin's recent level: as loud on average, and
     /// never above its peak. Silence if the plugin has not been heard.
     Matched,
@@ -49,7 +49,7 @@ pub struct ReturnsConfig {
     /// Maximum frames per run.
     pub max_frames: u32,
     /// Sound for missing frames.
-    pub stand_in: StandIn,
+    pub replacement: Replacement,
 }
 
 /// Composition of a run, in frames.
@@ -58,7 +58,7 @@ pub struct PulledReturns {
     /// Returned, cross-faded or not.
     pub wet: u32,
     /// Concealed.
-    pub stood_in: u32,
+    pub concealed: u32,
     /// Returned, but cross-faded with the concealment before.
     pub faded: u32,
     /// Silence, since nothing was sent at that time.
@@ -71,7 +71,7 @@ pub struct ReturnsCounters {
     /// Played as returned, or cross-faded.
     pub wet: u64,
     /// Concealed.
-    pub stood_in: u64,
+    pub concealed: u64,
     /// Returned late.
     pub late: u64,
     /// Returned for positions that were never sent.
@@ -89,7 +89,7 @@ pub struct Returns {
     wet: ChannelRing,
     marks: FrameMarks,
     dry: ChannelRing,
-    stood_in: StoodIn,
+    concealed: StoodIn,
     ledger: DamageLedger,
     has_worker: bool,
     /// Output of a run, channel after channel.
@@ -104,10 +104,10 @@ impl Returns {
 
     /// Creates an empty state. Only this allocates.
     pub fn new(config: ReturnsConfig) -> Self {
-        let ReturnsConfig { inputs, outputs, rate, delay, max_frames, stand_in } = config;
-        let stood_in = StoodIn::new(stand_in, outputs, rate, max_frames);
+        let ReturnsConfig { inputs, outputs, rate, delay, max_frames, replacement } = config;
+        let concealed = StoodIn::new(replacement, outputs, rate, max_frames);
         let reach = delay as usize + max_frames as usize;
-        let kept = reach + stood_in.learns_from().max(1);
+        let kept = reach + concealed.learns_from().max(1);
         Self {
             delay,
             plugin_latency: 0,
@@ -115,7 +115,7 @@ impl Returns {
             wet: ChannelRing::new(outputs, kept),
             marks: FrameMarks::new(reach),
             dry: ChannelRing::new(inputs, reach + (rate / Self::LATENCY_PART) as usize),
-            stood_in,
+            concealed,
             ledger: DamageLedger::new(rate),
             has_worker: true,
             run: vec![0.0; outputs * max_frames as usize].into(),
@@ -130,7 +130,7 @@ impl Returns {
         self.delay = delay.min(self.config.delay);
         self.clock = 0;
         self.marks.clear_all();
-        self.stood_in.begin();
+        self.concealed.begin();
         self.ledger.begin();
     }
 
@@ -145,8 +145,8 @@ impl Returns {
         let was = self.clock.saturating_sub(self.delay.into());
         if self.clock > u64::from(self.delay) {
             let from = self.clock.saturating_sub(delay.into());
-            self.stood_in.begin_hole(was, &self.wet);
-            self.ledger.note(from, (was - from) as u32, Cause::Grown, self.config.stand_in);
+            self.concealed.begin_hole(was, &self.wet);
+            self.ledger.note(from, (was - from) as u32, Cause::Grown, self.config.replacement);
         }
         self.ledger.noted_until(was);
         self.delay = delay;
@@ -171,7 +171,7 @@ impl Returns {
 
     /// Frames after a gap that may differ from the received ones: a millisecond.
     pub fn fade_frames(&self) -> u32 {
-        self.stood_in.fade() as u32
+        self.concealed.fade() as u32
     }
 
     /// Counters since the start.
@@ -278,7 +278,7 @@ impl Returns {
         let turn = self.turn();
         let before = (u64::from(self.delay).saturating_sub(self.clock)).min(frames.into()) as u32;
         let passes = before == 0
-            && self.stood_in.is_transparent()
+            && self.concealed.is_transparent()
             && self.marks.all_clean(turn, frames as usize);
         if passes {
             pulled.wet = frames;
@@ -294,13 +294,13 @@ impl Returns {
         self.clock += u64::from(frames);
         self.ledger.goes_on(self.turn());
         self.counters.wet += u64::from(pulled.wet);
-        self.counters.stood_in += u64::from(pulled.stood_in);
+        self.counters.concealed += u64::from(pulled.concealed);
         pulled
     }
 
     /// Outputs complete frames, directly from the ring if they are contiguous.
     fn pass(&mut self, turn: u64, frames: usize, sink: &mut dyn FnMut(usize, &[f32])) {
-        self.stood_in.hear(turn, frames, &self.wet, (&self.dry, self.plugin_latency));
+        self.concealed.hear(turn, frames, &self.wet, (&self.dry, self.plugin_latency));
         for channel in 0..self.config.outputs {
             if let Some(samples) = self.wet.slice(channel, turn, frames) {
                 sink(channel, samples);
@@ -326,16 +326,16 @@ impl Returns {
             match mark {
                 FrameMark::Missing => {
                     let dry = (&self.dry, self.plugin_latency);
-                    self.stood_in.stand_in(&mut piece, &mut self.wet, dry);
-                    pulled.stood_in += len as u32;
+                    self.concealed.replacement(&mut piece, &mut self.wet, dry);
+                    pulled.concealed += len as u32;
                 }
                 FrameMark::Clean | FrameMark::Dirty => {
                     let dry = (&self.dry, self.plugin_latency);
-                    let faded = self.stood_in.come_back(&mut piece, &mut self.wet, dry);
+                    let faded = self.concealed.come_back(&mut piece, &mut self.wet, dry);
                     pulled.faded += faded;
                     pulled.wet += len as u32;
                     if mark == FrameMark::Clean && faded > 0 {
-                        self.ledger.note(position, faded, Cause::Faded, self.config.stand_in);
+                        self.ledger.note(position, faded, Cause::Faded, self.config.replacement);
                     }
                 }
             }
@@ -352,7 +352,7 @@ impl Returns {
             FrameMark::Missing if self.has_worker => Cause::Lost,
             FrameMark::Missing => Cause::NoWorker,
         };
-        self.ledger.note(position, frames, cause, self.config.stand_in);
+        self.ledger.note(position, frames, cause, self.config.replacement);
     }
 
     /// Returns the next settled damage entry. Entries settle 250 ms after their last frame, since

@@ -7,7 +7,7 @@ use crate::units::Rate;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     /// Shorter than the fixed header.
-    #[error("{len} bytes are no packet of sound; the header alone takes {header}")]
+    #[error("a datagram of {len} bytes is shorter than the header of {header}")]
     Truncated {
         /// Bytes of the datagram.
         len: usize,
@@ -15,27 +15,27 @@ pub enum Invalid {
         header: usize,
     },
     /// Not version 2 of RTP or version 0 of AVTP.
-    #[error("version {0} of the protocol is unknown; is another protocol sent to this UDP port?")]
+    #[error("unknown protocol version {0}; is another protocol sent to this UDP port?")]
     Version(u8),
     /// CSRC list beyond the datagram.
-    #[error("the contributing sources end beyond the packet")]
+    #[error("the contributing sources exceed the packet")]
     CsrcBeyondEnd,
     /// Header extension beyond the datagram.
-    #[error("the header extension ends beyond the packet")]
+    #[error("the header extension exceeds the packet")]
     ExtensionBeyondEnd,
     /// Padding of 0 bytes, or longer than the data after the header.
-    #[error("the padding is longer than the packet")]
+    #[error("the padding exceeds the packet")]
     PaddingBeyondEnd,
     /// Different payload type.
-    #[error("payload type {0} is not the stream's; compare the a=rtpmap lines of both ends")]
+    #[error("payload type {0} differs from the stream's; compare the a=rtpmap lines of both ends")]
     PayloadType(u8),
     /// No audio.
     #[error("the packet carries no audio")]
     Empty,
     /// Not a whole number of frames.
     #[error(
-        "{payload_bytes} bytes are no whole number of {frame_bytes}-byte frames; \
-         do both ends agree on coding and channels?"
+        "{payload_bytes} bytes are not a whole number of {frame_bytes}-byte frames; \
+         do both ends use the same coding and channels?"
     )]
     PartialFrame {
         /// Bytes of audio.
@@ -44,7 +44,7 @@ pub enum Invalid {
         frame_bytes: usize,
     },
     /// More frames than the receiver has room for.
-    #[error("{frames} frames in one packet are more than the {longest} there is room for")]
+    #[error("a packet of {frames} frames is too long: must be at most {longest}")]
     Oversized {
         /// Frames in the packet.
         frames: Frames,
@@ -52,35 +52,33 @@ pub enum Invalid {
         longest: Frames,
     },
     /// AVTP: not audio (IEEE 1722-2016 table 6).
-    #[error("AVTP subtype {0:#04x} is no AAF sound; does the talker send another format?")]
+    #[error("AVTP subtype {0:#04x} is not AAF; does the talker send another format?")]
     Subtype(u8),
     /// AVTP: `sv` is not set, so the stream is unknown.
-    #[error("the packet names no stream")]
+    #[error("the packet has no stream id")]
     Unnamed,
     /// AVTP: `tv` is not set where every packet needs a presentation time.
-    #[error("the packet does not say when it is to be presented")]
+    #[error("the packet has no presentation time")]
     Untimed,
     /// AVTP: not the requested stream.
-    #[error("the packet is of another stream than the one that was asked for")]
+    #[error("the packet belongs to another stream")]
     OtherStream,
     /// Audio beyond the datagram.
-    #[error("the audio ends beyond the packet")]
+    #[error("the audio exceeds the packet")]
     SoundBeyondEnd,
     /// Different nominal rate.
-    #[error("the packet is of {}, which is not the stream's; give --rate as the sender has it", rate_of(*.0))]
+    #[error("the packet has {}, unlike the stream; set --rate to that of the sender", rate_of(*.0))]
     Rate(Option<Rate>),
     /// Compressed payload without a frame count, or longer than its frames.
-    #[error(
-        "the payload is none of the coding that it is of; compare the a=rtpmap lines of both ends"
-    )]
+    #[error("invalid compressed payload; compare the a=rtpmap lines of both ends")]
     Coded,
     /// Different number of channels.
-    #[error("{0} channels are not the stream's; give --channels as the sender has it")]
+    #[error("the packet has {0} channels, unlike the stream; set --channels to that of the sender")]
     Channels(u16),
 }
 
 fn rate_of(rate: Option<Rate>) -> String {
-    rate.map_or("no rate that streams may have".into(), |rate| rate.to_string())
+    rate.map_or("an unsupported rate".into(), |rate| rate.to_string())
 }
 
 impl Invalid {

@@ -1,9 +1,8 @@
 //! Compressed payloads, decoded in order at their turn.
 //!
-//! Like frames they are addressed by media time: a payload occupies the place of as many bytes of
-//! decoded samples. So there is room for payloads of any length, without conflicts. Each step
-//! decodes the next packet or its replacement: redundant data in the following packet, or the
-//! decoder's concealment.
+//! Payloads are addressed by media time, like frames. A payload occupies the place of as many bytes
+//! of decoded samples, so payloads of any length fit without conflicts. Each step decodes the next
+//! packet or its replacement: redundant data in a later packet, or the decoder's concealment.
 
 #[cfg(test)]
 mod tests;
@@ -16,8 +15,7 @@ use crate::time::{Frames, MediaTime, Span};
 use crate::units::{Channels, Rate};
 
 const SAMPLE: usize = size_of::<f32>();
-/// At most one packet begins in this many frames: the minimum packet length
-/// ([`Codec::MIN_FRAMES`]).
+/// Minimum packet length ([`Codec::MIN_FRAMES`]): at most one packet begins in this many frames.
 const GRAIN: i64 = Codec::MIN_FRAMES.count();
 
 #[derive(Debug, Clone, Copy)]
@@ -42,9 +40,9 @@ impl WaitingPayload {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoded {
-    /// Sound of a packet, or recovered from another.
+    /// Sound of a packet, or sound recovered from another packet.
     Sound,
-    /// Sound after a change of encoder: it does not continue the sound before.
+    /// Sound after a change of encoder. It does not continue the sound before it.
     Seam,
     Concealed,
 }
@@ -66,25 +64,25 @@ pub(crate) struct CodedPlayout {
     done: Option<MediaTime>,
     /// End of the last decoded packet.
     read: MediaTime,
-    /// Whether a packet came whose frames are already replaced.
+    /// Whether a packet arrived whose frames are already replaced.
     behind: bool,
-    /// Frames of packets that the last block decoded and that are yet to be played.
+    /// Frames that the last block decoded from packets and that are not played yet.
     fresh: Option<Range<MediaTime>>,
     /// First frame of that block.
     cursor: MediaTime,
     /// Decoder and length of the last packet.
     last: (usize, Frames),
-    /// Whether uncompressed frames may follow decoded ones that end incomplete.
+    /// Whether uncompressed frames may follow decoded frames that end too early.
     seam: bool,
-    /// Consecutively concealed frames.
+    /// Number of consecutive concealed frames.
     run: Frames,
     /// Limit of `run`.
     most: Frames,
     /// Maximum distance of a packet that may contain copies of a lost frame.
     ahead: Frames,
-    /// Maximum distance back at which frames are still decoded at their turn.
+    /// Maximum distance behind the cursor at which frames are still decoded at their turn.
     back: Frames,
-    /// Maximum packet length in searches for the packet of a frame.
+    /// Maximum packet length. Bounds the search for the packet of a frame.
     reach: Frames,
     /// End of the received frames.
     end: MediaTime,
@@ -93,13 +91,14 @@ pub(crate) struct CodedPlayout {
 }
 
 impl CodedPlayout {
-    /// After this time decoders have faded out (libopus).
+    /// Decoders have faded out after this time (libopus).
     const CONCEALED: Span = Span::from_millis(60);
 
-    /// Copies of older sound would cost more bits than they are worth.
+    /// Maximum age of copies: older copies would cost more bits than they are worth.
     const COPIES: Span = Span::from_millis(200);
 
-    /// Creates room for a playout of `ring` frames, a power of two. Only this allocates.
+    /// Creates room for a playout of `ring` frames, which is a power of two. Only this function
+    /// allocates.
     pub(super) fn new(
         rate: Rate,
         channels: Channels,
@@ -142,7 +141,8 @@ impl CodedPlayout {
         u8::try_from(found).ok()
     }
 
-    /// Whether the decoder is already beyond a packet at this frame, having decoded a later one.
+    /// Whether the decoder is already past a packet at this frame, because it decoded a later
+    /// packet.
     pub(super) fn is_beyond(&self, first: MediaTime) -> bool {
         self.done.is_some() && first < self.read
     }
@@ -155,7 +155,7 @@ impl CodedPlayout {
         self.undecodable
     }
 
-    /// Range of frames that the last block decoded from packets.
+    /// Removes and returns the range of frames that the last block decoded from packets.
     pub(crate) fn take_fresh(&mut self) -> Option<Range<MediaTime>> {
         self.fresh.take()
     }
@@ -164,7 +164,7 @@ impl CodedPlayout {
     pub(super) fn keep(&mut self, first: MediaTime, frames: Frames, coder: Codec, payload: &[u8]) {
         let Some(decoder) = self.decoder(coder) else { return };
         let lengths = (u16::try_from(frames.count()), u16::try_from(payload.len()));
-        // Beyond the limits of datagrams and codecs.
+        // Longer than datagrams or codecs allow.
         let (Ok(short_frames), Ok(bytes)) = lengths else { return };
         self.make_room(first, frames, payload.len());
         let start = self.byte_of(first);
@@ -180,8 +180,7 @@ impl CodedPlayout {
         self.behind |= self.done.is_some_and(|done| first < done);
     }
 
-    /// Drops waiting payloads whose bytes overlap: possible if packets overlap at a change of
-    /// coding.
+    /// Drops waiting payloads whose bytes overlap. Packets may overlap at a change of coding.
     fn make_room(&mut self, first: MediaTime, frames: Frames, bytes: usize) {
         let near = first - self.reach..first + frames;
         for ahead in 0..self.grains_of(&near) {
@@ -200,7 +199,7 @@ impl CodedPlayout {
         }
     }
 
-    /// Decodes all frames before `until` for `lay`; those before `cursor` are no longer needed.
+    /// Decodes all frames before `until` for `lay`. Frames before `cursor` are no longer needed.
     pub(super) fn decode_until(
         &mut self,
         cursor: MediaTime,
@@ -209,26 +208,26 @@ impl CodedPlayout {
     ) {
         self.cursor = cursor;
         if self.end <= cursor && (self.done.is_none() || self.run >= self.most) {
-            // Nothing is waiting, as in all uncompressed streams.
+            // No payload waits. This is always true for uncompressed streams.
             self.done = None;
             return;
         }
-        // Frames that the card skipped are decoded for the decoder's state, unless there are too
-        // many for one block.
+        // Decode frames that the card skipped, for the decoder's state, unless there are too many
+        // for one block.
         let mut at = match self.done.filter(|done| *done + self.back >= cursor) {
             Some(done) => done,
             None => {
                 self.done = None;
-                let Some(first) = self.first_heard(cursor, until) else { return };
-                // Forces a reset with the next packet.
+                let Some(first) = self.first_received(cursor, until) else { return };
+                // This value resets the decoder with the next packet.
                 self.last = (usize::MAX, Frames::ZERO);
                 (self.run, self.read, self.behind) = (self.most, first, false);
                 first
             }
         };
         if core::mem::take(&mut self.behind) {
-            // Late packets whose frames are replaced: decoded for the rest, and for the decoder's
-            // state.
+            // Late packets whose frames are replaced. Decode them for the remaining frames and for
+            // the decoder's state.
             let from = self.read.max(at - Frames::from_len(self.mask / 2));
             while let Some(late) = self.first_from(from.max(self.read), at) {
                 at = at.max(self.decode_packet(&late, lay));
@@ -241,23 +240,23 @@ impl CodedPlayout {
         }
     }
 
-    /// Decodes the packet at `at` or its replacement. Returns the end.
+    /// Decodes the packet at `at` or its replacement, and returns its end.
     fn decode_next(
         &mut self,
         at: MediaTime,
         until: MediaTime,
         lay: &mut impl FnMut(MediaTime, &[f32], Decoded),
     ) -> MediaTime {
-        // An earlier packet that ends later overlaps the one before: the coding changed.
+        // An earlier packet that ends later overlaps the packet before, because the coding changed.
         let reaches = |waiting: &WaitingPayload| waiting.end() > at;
         let over = || self.all_from(at - self.reach, at).find(reaches);
         match self.at(at).or_else(over) {
             Some(waiting) => self.decode_packet(&waiting, lay),
-            None => self.stand_in(at, until, lay),
+            None => self.replacement(at, until, lay),
         }
     }
 
-    /// Decodes a packet. Returns its end.
+    /// Decodes a packet and returns its end.
     fn decode_packet(
         &mut self,
         waiting: &WaitingPayload,
@@ -278,8 +277,8 @@ impl CodedPlayout {
             }
             self.decoders[decoder].reset();
         } else if at < self.read && delay > Frames::ZERO {
-            // Packets of one encoder do not overlap: another encoder began where the sound before
-            // ends.
+            // Packets of one encoder do not overlap, so another encoder began. Play its sound from
+            // the end of the previous sound on.
             (kind, skipped) = (Decoded::Seam, (self.read + delay - at).min(frames));
         }
         (self.last, self.read) = ((decoder, frames), at + frames);
@@ -299,8 +298,8 @@ impl CodedPlayout {
         at + frames
     }
 
-    /// Replaces missing frames. Returns their end.
-    fn stand_in(
+    /// Replaces missing frames and returns their end.
+    fn replacement(
         &mut self,
         at: MediaTime,
         until: MediaTime,
@@ -327,7 +326,7 @@ impl CodedPlayout {
         at + piece
     }
 
-    /// Stores the last decoder's concealment of missing frames, if it has any.
+    /// Stores the concealment of missing frames by the last decoder, if it has any.
     fn conceal(
         &mut self,
         at: MediaTime,
@@ -345,7 +344,7 @@ impl CodedPlayout {
         }
     }
 
-    /// Whether an uncompressed packet is the first after decoded ones that do not lead up to it.
+    /// Whether an uncompressed packet is the first after decoded packets that end before it.
     pub(super) fn take_seam(&mut self) -> bool {
         core::mem::take(&mut self.seam)
     }
@@ -374,7 +373,7 @@ impl CodedPlayout {
         Some(self.waiting[self.grain(first)]).filter(|waiting| waiting.first == first)
     }
 
-    /// First packet that begins in the range.
+    /// Returns the first packet that begins in the range.
     fn first_from(&self, from: MediaTime, until: MediaTime) -> Option<WaitingPayload> {
         self.all_from(from, until).next()
     }
@@ -390,15 +389,15 @@ impl CodedPlayout {
             .filter(move |waiting| range.contains(&waiting.first))
     }
 
-    /// Number of grains that the range touches, up to all.
+    /// Number of grains that the range overlaps, at most all.
     fn grains_of(&self, frames: &Range<MediaTime>) -> i64 {
         let grains = (frames.end - frames.start).count().max(0) / GRAIN + 2;
         grains.min(self.waiting.len() as i64)
     }
 
-    /// Start of decoding for `cursor` to `until`: one packet earlier if available, for the
+    /// Start of decoding for `cursor` to `until`. One packet earlier if available, for the
     /// decoder's state.
-    fn first_heard(&self, cursor: MediaTime, until: MediaTime) -> Option<MediaTime> {
+    fn first_received(&self, cursor: MediaTime, until: MediaTime) -> Option<MediaTime> {
         let (mut from, mut before) = (cursor - self.reach, None);
         loop {
             let next = self.first_from(from, until)?;
@@ -411,14 +410,14 @@ impl CodedPlayout {
         }
     }
 
-    /// Ends the source: no further concealment.
+    /// Ends the source. Missing frames are no longer concealed.
     pub(super) const fn end_source(&mut self) {
         self.ended = true;
     }
 
     /// Restarts after a move back beyond the history.
     pub(super) fn rewind(&mut self) {
-        // Frames already played do not replace missing ones.
+        // Frames that were already played do not replace missing ones.
         let heard = self.waiting.iter_mut().filter(|waiting| waiting.first < self.read);
         heard.for_each(|waiting| *waiting = WaitingPayload::NONE);
         (self.done, self.behind) = (None, false);
@@ -439,7 +438,7 @@ impl CodedPlayout {
         (media.as_frames() as usize & self.mask) / GRAIN as usize % self.waiting.len()
     }
 
-    /// Whether a waiting packet reaches this frame.
+    /// Whether a waiting packet extends beyond this frame.
     pub(super) fn reaches(&self, frame: MediaTime) -> bool {
         frame < self.end && self.done.is_some()
     }

@@ -12,7 +12,7 @@ pub(super) struct Needs {
     ring: Span,
     since: LocalTime,
     newest: Option<Need>,
-    told: Option<Need>,
+    reported: Option<Need>,
 }
 
 impl Needs {
@@ -21,7 +21,7 @@ impl Needs {
     const TIMEOUT: Span = Span::from_secs(1);
 
     pub(super) const fn of(ring: Span, since: LocalTime) -> Self {
-        Self { ring, since, newest: None, told: None }
+        Self { ring, since, newest: None, reported: None }
     }
 
     pub(super) fn set_ring(&mut self, ring: Span) {
@@ -53,15 +53,15 @@ impl ReceivePolicy {
 
     pub(super) fn note_need(&mut self, now: LocalTime) {
         if now - self.needs.since >= Needs::TIMEOUT {
-            let note = self.untold_need();
-            self.needs.told = self.needs.newest;
+            let note = self.unreported_need();
+            self.needs.reported = self.needs.newest;
             note.into_iter().for_each(|note| self.notes.note(note));
         }
     }
 
     /// Note on the need, if not reported yet.
-    pub(super) fn untold_need(&self) -> Option<ReceiveNote> {
-        let fresh = self.announced.is_none() && self.needs.newest != self.needs.told;
+    pub(super) fn unreported_need(&self) -> Option<ReceiveNote> {
+        let fresh = self.announced.is_none() && self.needs.newest != self.needs.reported;
         let need = self.needs.newest.filter(|_| fresh && !self.rule.is_auto())?;
         if self.presents() {
             let later = tenths(need.latency - self.link_offset);

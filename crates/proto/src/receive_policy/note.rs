@@ -1,4 +1,4 @@
-//! Notes for the user about a received stream, without wording.
+//! Notes to the user about a received stream. The caller writes the text.
 
 use tautline_dsp::format::SampleFormat;
 
@@ -15,9 +15,9 @@ use crate::units::Channels;
 /// Note about a received stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiveNote {
-    /// Not played, since it would be noise.
+    /// The stream is not played because it would be noise.
     Refused(Refusal),
-    /// Not played, since packets prove another format than configured.
+    /// The stream is not played because packets prove another format than the configured one.
     Contradicted {
         /// The contradiction.
         contradiction: Contradiction,
@@ -26,7 +26,7 @@ pub enum ReceiveNote {
     },
     /// All packets have an unexpected payload type.
     WrongType(WrongType),
-    /// Packets without announcement need more than the latency.
+    /// Packets of a sender without an announcement need more than the latency.
     Needs {
         /// Required latency.
         need: Need,
@@ -34,12 +34,12 @@ pub enum ReceiveNote {
         device: Span,
         /// Latency at that time.
         latency: Span,
-        /// Maximum latency for the capacity.
+        /// Maximum latency that the buffer has room for.
         longest: Span,
         /// Latency rule.
         rule: LatencyRule,
     },
-    /// The latency is too short for the age of packets and the device.
+    /// The latency is too short for the age of packets and for the device.
     TooShort {
         /// Maximum age of packets when sent.
         packing_age: Span,
@@ -48,10 +48,10 @@ pub enum ReceiveNote {
         /// Current latency.
         latency: Span,
     },
-    /// Presentation times in packets (AVTP) are this much too early. Only the talker can change
+    /// The presentation times in packets (AVTP) are early by this span. Only the talker can change
     /// them.
     PresentedTooSoon(Span),
-    /// The announced latency is too short here, so a longer one is used.
+    /// The announced latency is too short for this receiver, so a longer one is used.
     Raised {
         /// Announced latency.
         promised: Span,
@@ -62,11 +62,11 @@ pub enum ReceiveNote {
         /// Latency in use.
         kept: Span,
     },
-    /// The maximum latency for the capacity is used instead of the desired one.
+    /// The latency is limited to the maximum that the buffer has room for.
     NoRoom {
         /// Desired latency.
         wanted: Span,
-        /// Maximum latency for the capacity.
+        /// Maximum latency that the buffer has room for.
         longest: Span,
     },
     /// The latency is too short for some repairs.
@@ -75,43 +75,45 @@ pub enum ReceiveNote {
         window: Span,
         /// Current latency.
         latency: Span,
-        /// Latency sufficient for all repairs.
+        /// Latency that is sufficient for all repairs.
         enough: Span,
     },
     /// The card's drift is too large to follow.
     OutOfReach,
-    /// Presentation times jump repeatedly; recent count.
+    /// Presentation times jump repeatedly. The value is the recent number of jumps.
     Unsteady(u64),
-    /// The talker reports repeated restarts of its media clock; recent count.
+    /// The talker reports repeated restarts of its media clock. The value is the recent number of
+    /// restarts.
     Restarting(u64),
     /// Packets mark the clock of their presentation times as uncertain.
     Uncertain,
-    /// Another host sends packets with the sender's SSRC.
+    /// Another host sends packets with the SSRC of the sender.
     Posing {
         /// The SSRC.
         ssrc: u32,
         /// Host of the sender.
         sender: Host,
-        /// The other host.
+        /// Other host.
         other: Host,
     },
 }
 
-/// Reason for not playing a stream: format mismatch.
+/// Reason for not playing a stream: its format does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
     /// Announced format.
     pub theirs: StreamFormat,
     /// Expected format.
     pub ours: StreamFormat,
-    /// Sample format in which packets would be read, if wrong.
+    /// Sample format in which packets would be read, if it is wrong.
     pub coding: Option<SampleFormat>,
     /// Accepted payload types.
     pub codings: Codings,
 }
 
 impl Refusal {
-    /// Whether rate or channels differ. One channel is played on all.
+    /// Whether the rate or the channels differ. A single channel does not differ: it is played on
+    /// all.
     pub fn is_of_another_shape(&self) -> bool {
         let Self { theirs, ours, .. } = self;
         let mono = theirs.channels == Channels::MONO && theirs.coder.is_none();

@@ -86,8 +86,8 @@ impl ReceivePolicy {
         let takes = self.arrivals.repair_takes().filter(|_| self.announced.is_some());
         let takes = takes.filter(|_| !self.rule.is_auto());
         let short = takes.filter(|takes| *takes > self.link_offset);
-        let told = self.repairable.turns_short(now, short.is_some());
-        let Some(takes) = short.filter(|_| told) else { return };
+        let reported = self.repairable.turns_short(now, short.is_some());
+        let Some(takes) = short.filter(|_| reported) else { return };
         let (window, _) = self.status.map_or((Span::ZERO, 0), |status| status.repair);
         let enough = repair_latency(takes - window, window);
         self.notes.note(ReceiveNote::RepairShort { window, latency: self.link_offset, enough });
@@ -142,8 +142,8 @@ impl ReceivePolicy {
         let Some(wrong) = self.wrong_type_of(status).filter(|_| !self.recent.is_lively()) else {
             return;
         };
-        if self.other_type_told != Some(wrong.came.payload_type) {
-            self.other_type_told = Some(wrong.came.payload_type);
+        if self.other_type_reported != Some(wrong.came.payload_type) {
+            self.other_type_reported = Some(wrong.came.payload_type);
             self.notes.note(ReceiveNote::WrongType(wrong));
         }
     }

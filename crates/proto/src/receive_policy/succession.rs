@@ -28,11 +28,11 @@ impl ReceivePolicy {
         let heard = status.receiving.map(|receiving| receiving.ssrc);
         let guards = !self.left || self.recent.sounds(self.link_offset);
         if let Some(session) = &mut context.session {
-            session.set_heard(heard.filter(|_| guards).map(|ssrc| (ssrc, status.endpoints)));
+            session.set_received(heard.filter(|_| guards).map(|ssrc| (ssrc, status.endpoints)));
         }
         let another = heard != self.heard;
         if another {
-            (self.heard, self.heard_since) = (heard, status.at);
+            (self.heard, self.received_since) = (heard, status.at);
             // Drops the announcement of another sender; if the queue is full, the next report
             // corrects it.
             let was_contradicted = self.watch.forget();

@@ -33,13 +33,13 @@ fn a_coding_that_would_be_read_as_another_is_refused() {
 #[test]
 fn a_coding_that_is_read_for_what_it_is_or_not_at_all_is_not_refused() {
     let (l16, l24) = (format(SampleFormat::L16, 96), format(SampleFormat::L24, 97));
-    let told =
+    let reported =
         |ours, codings, theirs| promise::refusal(&theirs, &ours, &*RtpUnpack::taking(codings));
-    assert_eq!(told(l24, Codings::Any, l24), None);
-    assert_eq!(told(l24, Codings::ByConvention, l16), None, "each packet says its own");
-    assert_eq!(told(l16, Codings::Exactly, l24), None, "packets of 97 are not taken");
+    assert_eq!(reported(l24, Codings::Any, l24), None);
+    assert_eq!(reported(l24, Codings::ByConvention, l16), None, "each packet says its own");
+    assert_eq!(reported(l16, Codings::Exactly, l24), None, "packets of 97 are not taken");
     let other = format(SampleFormat::L16, 110);
-    assert_eq!(told(l24, Codings::ByConvention, other), None, "nor are those of 110");
+    assert_eq!(reported(l24, Codings::ByConvention, other), None, "nor are those of 110");
 }
 
 /// A mono stream with packets of 64 frames, and the commands sent. The device has a period of 64
@@ -47,7 +47,7 @@ fn a_coding_that_is_read_for_what_it_is_or_not_at_all_is_not_refused() {
 struct Heard {
     policy: ReceivePolicy,
     receiver: JitterBuffer,
-    told: Vec<ReceiveCommand>,
+    reported: Vec<ReceiveCommand>,
 }
 
 /// Duration of frames at 48 kHz.
@@ -68,7 +68,7 @@ impl Heard {
         let device = Settings { rate, channels, period, periods };
         let config = ReceivePolicyConfig::new(latency);
         let policy = ReceivePolicy::new(config, Span::from_millis(5), device, &mut receiver);
-        Self { policy, receiver, told: Vec::new() }
+        Self { policy, receiver, reported: Vec::new() }
     }
 
     fn with<T>(
@@ -76,7 +76,7 @@ impl Heard {
         does: impl FnOnce(&mut ReceivePolicy, &mut ReceiveContext<'_>) -> T,
     ) -> T {
         let mut command = |command| {
-            self.told.push(command);
+            self.reported.push(command);
             true
         };
         let (now, session) = (LocalTime::ZERO, None);
@@ -116,11 +116,11 @@ fn a_talker_that_begins_anew_again_and_again_is_told_of_so_and_its_times_are_not
             heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
         }
         let notes = heard.policy.notes();
-        let told = match blamed {
+        let reported = match blamed {
             true => ReceiveNote::Unsteady(8),
             false => ReceiveNote::Restarting(8),
         };
-        assert_eq!(notes, [told]);
+        assert_eq!(notes, [reported]);
     }
 }
 
@@ -167,9 +167,8 @@ fn a_lead_that_is_shorter_than_the_settings_say_is_less_that_the_latency_has_to_
     // Connected to a program; its thread wakes 50 us after the cycle began.
     heard.leads(-Span::from_micros(50));
     assert_eq!(heard.policy.link_offset(), Span::from_millis(7), "what is promised stays");
-    let takes_a_period =
-        |told: &ReceiveCommand| matches!(told, ReceiveCommand::Ring(takes) if *takes == frames(64));
-    assert!(heard.told.iter().any(takes_a_period));
+    let takes_a_period = |reported: &ReceiveCommand| matches!(reported, ReceiveCommand::Ring(takes) if *takes == frames(64));
+    assert!(heard.reported.iter().any(takes_a_period));
     assert_eq!(heard.asked(asked), Ok(asked));
     let (asked, least) = (frames(127), self::least(1));
     assert_eq!(heard.asked(asked), Err(LatencyRefused::TooShort { asked, least }));
@@ -257,8 +256,8 @@ fn of_a_latency_that_follows_the_packets_nothing_is_said_where_they_become_longe
         };
         heard.with(|policy, context| policy.keep_promise(said, context));
         let notes = heard.policy.notes();
-        let told = !matches!(notes[..], [] | [ReceiveNote::Raised { .. }]);
-        assert!(!told && notes.is_empty() == rule.is_auto(), "{rule:?}: {notes:?}");
+        let reported = !matches!(notes[..], [] | [ReceiveNote::Raised { .. }]);
+        assert!(!reported && notes.is_empty() == rule.is_auto(), "{rule:?}: {notes:?}");
         heard.policy.take(&self::packet(64 * 200));
         heard.with(|policy, context| policy.poll(context));
         let least = packing_age + frames(128);

@@ -1,4 +1,4 @@
-//! How much redundancy is asked for, in words, and what that comes to for one stream.
+//! Requested redundancy, and the resulting layout of a stream.
 
 use core::fmt;
 use core::str::FromStr;
@@ -10,23 +10,23 @@ use crate::packet::Pack;
 use crate::stream::StreamFormat;
 use crate::time::Span;
 
-/// How much redundancy is asked for.
+/// Requested amount of redundancy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Redundancy {
     /// None.
     #[default]
     Off,
-    /// So many earlier packets in each packet.
+    /// Copies of earlier packets in each packet.
     Copies(u8),
-    /// So many repair symbols of an erasure code in each packet.
+    /// Repair symbols of an erasure code in each packet.
     Code(u8),
-    /// As much as the losses ask for that receivers report.
+    /// As much as the losses reported by receivers require.
     Auto,
 }
 
-/// What is no amount of redundancy.
+/// Error for an invalid redundancy, with the input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no redundancy; write off, red:1 to red:24, fec:1 to fec:24, or auto")]
+#[error("`{0}` is not a redundancy; write off, red:1 to red:24, fec:1 to fec:24, or auto")]
 pub struct RedundancyError(String);
 
 impl FromStr for Redundancy {
@@ -58,32 +58,32 @@ impl fmt::Display for Redundancy {
     }
 }
 
-/// What redundancy must keep to in one stream.
+/// Limits of the redundancy in one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// How packets look.
+    /// Writer of the packets.
     pub wire: &'static dyn Pack,
-    /// Time after a packet's own departure in which it may still be repaired.
+    /// Time after a packet's departure within which it may be repaired.
     pub budget: Span,
     /// Whether packets carry the sender's instants.
     pub stamps: bool,
-    /// The longest datagram that the path carries whole, in bytes of UDP payload.
+    /// Maximum datagram that the path carries unfragmented, in bytes of UDP payload.
     pub max_bytes: usize,
-    /// The most symbols that packets carry on the word of receivers ([`Redundancy::Auto`]).
+    /// Maximum symbols per packet with [`Redundancy::Auto`].
     pub max_asked: u8,
 }
 
 impl Bounds {
-    /// Packets after a packet that leave within the budget: none if a packet takes longer.
+    /// Packets sent within the budget after a packet; 0 if a packet takes longer.
     pub fn window(&self, format: &StreamFormat) -> usize {
         let ptime = format.ptime().as_nanos().max(1);
         usize::try_from(self.budget.as_nanos() / ptime).unwrap_or(0).min(MAX_WINDOW)
     }
 
-    /// The most symbols that a packet can carry; 0 where payloads are too long for any.
+    /// Maximum symbols per packet; 0 if payloads are too long.
     pub fn max_symbols(&self, format: &StreamFormat) -> usize {
         let payload = format.payload_bytes();
-        // Payloads that differ in length cannot be summed: they are sent again whole.
+        // Payloads of different lengths cannot be summed. Such packets are repeated whole.
         if payload > MAX_PAYLOAD || !format.is_constant() {
             return 0;
         }
@@ -92,7 +92,7 @@ impl Bounds {
         (1..=MAX_SYMBOLS).take_while(|n| repair_data::bytes(*n, payload) <= room).count()
     }
 
-    /// What so many symbols cost packets of `format`, or as many of them as fit: bytes of UDP payload on top for each.
+    /// Bytes that this many symbols, or as many as fit, add to the UDP payload of a packet.
     pub fn cost_of(&self, format: &StreamFormat, symbols: usize) -> usize {
         let window = self.window(format);
         let most = self.max_symbols(format).min(window);
@@ -104,7 +104,7 @@ impl Bounds {
         self.cost(format, &layout)
     }
 
-    /// What a layout costs: bytes of UDP payload on top for each packet.
+    /// Bytes that a layout adds to the UDP payload of a packet.
     pub fn cost(&self, format: &StreamFormat, layout: &Layout) -> usize {
         let payload = format.payload_bytes();
         let head = |repair_data| self.wire.head_bytes(self.stamps, repair_data);
@@ -115,9 +115,8 @@ impl Bounds {
 }
 
 impl Redundancy {
-    /// What packets of `format` carry. Where one symbol is too long for the path, each packet is
-    /// sent again whole instead. `losses` says what is known of the path, for
-    /// [`Redundancy::Auto`].
+    /// Layout for packets of `format`. If a symbol is too long for the path, each packet is
+    /// repeated whole instead. `losses` is the known loss of the path, for [`Redundancy::Auto`].
     pub fn layout(self, format: &StreamFormat, bounds: &Bounds, losses: Losses) -> Layout {
         let (window, most) = (bounds.window(format), bounds.max_symbols(format));
         let layout = match self {

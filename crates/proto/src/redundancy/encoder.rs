@@ -1,4 +1,4 @@
-//! The sending half: keeps the last payloads and makes of them what the next packet carries.
+//! Sending side: keeps the last payloads and computes the repair data of the next packet.
 
 use super::layout::Layout;
 use super::repair_data::{self, FIRST_POINT, Symbol};
@@ -8,40 +8,39 @@ use super::{MAX_PAYLOAD, MAX_SYMBOLS, MAX_WINDOW, PayloadKind, ROW, field};
 #[derive(Debug)]
 pub struct Encoder {
     layout: Layout,
-    /// The last payloads, by sequence number modulo [`MAX_WINDOW`].
+    /// Last payloads, by sequence number modulo [`MAX_WINDOW`].
     history: Box<[u64]>,
-    /// How many of the last packets may be covered.
+    /// Number of the last packets that may be covered.
     held: usize,
     kind: PayloadKind,
-    /// Of the next symbol that covers several packets, less [`FIRST_POINT`].
+    /// Point of the next symbol that covers several packets, minus [`FIRST_POINT`].
     point: u8,
 }
 
 impl Encoder {
-    /// An encoder of this layout. Allocates; nothing later does.
+    /// Creates an encoder. Only this allocates.
     pub fn new(layout: Layout) -> Self {
         let history = vec![0; MAX_WINDOW * ROW].into();
         Self { layout, history, held: 0, kind: PayloadKind::default(), point: 0 }
     }
 
-    /// What packets carry.
+    /// Current layout.
     pub const fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Changes what packets carry, from the next on. What was kept stays of use.
+    /// Changes the layout from the next packet on. Kept payloads remain usable.
     pub fn set(&mut self, layout: Layout) {
         self.layout = layout;
     }
 
-    /// The next packet does not follow the last: none before it is covered any more.
+    /// Forgets earlier packets, since the next packet does not follow the last.
     pub const fn reset(&mut self) {
         self.held = 0;
     }
 
-    /// Writes what packet `sequence` carries of those before it to the start of `room`, then keeps
-    /// the packet's own payload. Says how many bytes the repair data takes, never more than `room`
-    /// holds; 0 if there is nothing to carry.
+    /// Writes the repair data of packet `sequence` to the start of `room`, then keeps the packet's
+    /// payload. Returns the length of the repair data, at most that of `room`; 0 if there is none.
     pub fn write(
         &mut self,
         sequence: i64,
@@ -123,7 +122,7 @@ impl Encoder {
     }
 }
 
-/// Words of a row that hold so many bytes, in whole lines.
+/// Words of a row that holds this many bytes, in whole lines.
 pub(super) const fn field_words(bytes: usize) -> usize {
     bytes.div_ceil(8).next_multiple_of(field::LINE)
 }

@@ -1,30 +1,30 @@
-//! Linear equations whose unknowns are lost payloads, solved as they come: Gauss and Jordan's
-//! elimination, each equation by its oldest unknown.
+//! Linear equations whose unknowns are lost payloads, solved incrementally by Gauss-Jordan
+//! elimination with the oldest unknown as pivot.
 
 use super::{ROW, field};
 
-/// Numbers that packets can have; an unknown is a packet's number modulo this.
+/// Range of packet numbers; an unknown is a packet's number modulo this.
 pub(super) const NUMBERS: usize = 128;
 
-/// Equations kept. Of `n` unknowns in reach no more than `n` are independent; more than this many
-/// lost in two windows are not to be saved.
+/// Maximum equations. At most `n` equations of `n` unknowns are independent, and more losses than
+/// this within two windows cannot be repaired.
 const MAX: usize = 64;
 
-/// One equation: unknowns, each times its factor, add up to `sum`.
+/// Equation: the sum of the unknowns, each times its factor, is `sum`.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     factors: [u8; NUMBERS],
     sum: [u64; ROW],
-    /// The oldest unknown, whose factor is 1 here and 0 in every other row.
+    /// Oldest unknown: its factor is 1 here and 0 in every other row.
     pivot: usize,
 }
 
-/// What is known of payloads that did not come.
+/// Equations of missing payloads.
 #[derive(Debug)]
 pub(super) struct Equations {
     rows: Box<[Row]>,
     count: usize,
-    /// The equation that is being taken in.
+    /// Equation under construction.
     new: Box<Row>,
     /// Words of a payload.
     words: usize,
@@ -37,7 +37,7 @@ impl Equations {
         Self { rows: vec![EMPTY; MAX].into(), count: 0, new: Box::new(EMPTY), words: ROW }
     }
 
-    /// Forgets all; payloads are so many words long from here on.
+    /// Removes all equations and sets the length of payloads.
     pub(super) fn clear(&mut self, words: usize) {
         (self.count, self.words) = (0, words);
     }
@@ -46,24 +46,24 @@ impl Equations {
         self.count == 0
     }
 
-    /// Begins an equation with what `symbol` adds up to.
+    /// Begins an equation with the sum `symbol`.
     pub(super) fn begin(&mut self, symbol: &[u8]) {
         self.new.factors = [0; NUMBERS];
         field::load(&mut self.new.sum[..self.words], symbol);
     }
 
-    /// The equation being taken in has this unknown.
+    /// Adds an unknown to the equation under construction.
     pub(super) fn add_unknown(&mut self, number: usize, factor: u8) {
         self.new.factors[number] = factor;
     }
 
-    /// Adds payloads that are known to the equation being taken in.
+    /// Adds known payloads to the equation under construction.
     pub(super) fn add_known<'a>(&mut self, parts: impl Iterator<Item = (u8, &'a [u64])> + Clone) {
         field::add_multiples(&mut self.new.sum[..self.words], parts);
     }
 
-    /// Takes the equation in. `newest` is the number of the newest packet, which tells the older
-    /// unknown from the younger. The rows from the answer on may be solved.
+    /// Completes the equation. `newest` is the number of the newest packet, which determines the
+    /// age of the unknowns. Call [`Self::solved`] afterwards.
     pub(super) fn take_in(&mut self, newest: usize) {
         let Self { rows, count, new, words } = self;
         let (rows, words) = (&mut rows[..], *words);
@@ -91,7 +91,7 @@ impl Equations {
             field::add_multiples(&mut row.sum[..words], part);
         }
         if *count == MAX {
-            // The row of the oldest unknown has the least time left.
+            // The row with the oldest unknown expires first.
             let age = |row: &Row| (newest + NUMBERS - row.pivot) % NUMBERS;
             let oldest = (0..MAX).max_by_key(|at| age(&rows[*at])).unwrap_or(0);
             rows.swap(oldest, MAX - 1);
@@ -101,7 +101,7 @@ impl Equations {
         *count += 1;
     }
 
-    /// This payload came in person: it is no unknown any more.
+    /// Replaces an unknown with its payload, which has arrived.
     pub(super) fn resolve(&mut self, number: usize, payload: &[u64], newest: usize) {
         let mut at = 0;
         while at < self.count {
@@ -113,7 +113,7 @@ impl Equations {
                 field::add_multiples(&mut row.sum[..words], part);
             }
             if factor != 0 && row.pivot == number {
-                // It alone had this unknown; without it, it is a new equation.
+                // Only this row had the unknown. Without it, the row is a new equation.
                 *self.new = *row;
                 self.remove(at);
                 self.take_in(newest);
@@ -129,7 +129,7 @@ impl Equations {
         }
     }
 
-    /// A payload that is known by now, with its number. Ask until there is none.
+    /// Next solved payload and its number; call until `None`.
     pub(super) fn solved(&mut self, payload: &mut [u64]) -> Option<usize> {
         let alone = |row: &Row| row.factors.iter().filter(|factor| **factor != 0).count() == 1;
         let at = self.rows[..self.count].iter().position(alone)?;

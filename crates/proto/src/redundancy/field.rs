@@ -1,16 +1,16 @@
-//! Arithmetic in the field of 256 elements: bytes modulo x⁸ + x⁴ + x³ + x² + 1, as RFC 8681 §3.7
-//! and RFC 5510 §8.1 have it. Adding is exclusive or, so what is added twice is gone.
+//! Arithmetic in the field of 256 elements: polynomials modulo x⁸ + x⁴ + x³ + x² + 1, as in RFC
+//! 8681 §3.7 and RFC 5510 §8.1. Addition is exclusive or, so adding a value twice cancels it.
 //!
-//! Payloads are rows of 64-bit words, eight elements in each; all sums of multiples go through
+//! Payloads are rows of 64-bit words with eight elements each. All sums of multiples use
 //! [`add_multiples`].
 
-/// The polynomial without its highest term.
+/// Polynomial without its highest term.
 const POLYNOMIAL: u8 = 0x1D;
 
-/// Words in a line: what [`add_multiples`] holds in registers at a time. Rows are whole lines.
+/// Words per line: the unit that [`add_multiples`] holds in registers. Rows are whole lines.
 pub(super) const LINE: usize = 8;
 
-/// Powers of the generator 2, twice over so that sums of two logarithms need no reduction, and the
+/// Powers of the generator 2, repeated so that sums of two logarithms need no reduction, and the
 /// logarithm of each element.
 const TABLES: ([u8; 510], [u8; 256]) = {
     let (mut powers, mut logarithms) = ([0; 510], [0; 256]);
@@ -34,23 +34,23 @@ pub(super) fn product(a: u8, b: u8) -> u8 {
     POWERS[usize::from(LOGARITHMS[usize::from(a)]) + usize::from(LOGARITHMS[usize::from(b)])]
 }
 
-/// What gives 1 with `a`; zero, which nothing does, for zero.
+/// Multiplicative inverse of `a`; zero for zero, which has none.
 pub(super) fn inverse(a: u8) -> u8 {
     if a == 0 { 0 } else { POWERS[255 - usize::from(LOGARITHMS[usize::from(a)])] }
 }
 
-/// Twice each of the eight elements in a word.
+/// Doubles each of the eight elements in a word.
 const fn doubled(word: u64) -> u64 {
     const HIGH: u64 = 0x8080_8080_8080_8080;
     let carries = (word & HIGH) >> 7;
     ((word & !HIGH) << 1) ^ carries ^ (carries << 2) ^ (carries << 3) ^ (carries << 4)
 }
 
-/// Adds to `into` each row of `parts` times its factor. All rows are as long as `into`, in whole
+/// Adds each row of `parts` times its factor to `into`. All rows are as long as `into`, in whole
 /// lines.
 ///
-/// Each line is gathered in eight sums, one for each bit of the factors, and these are put together
-/// by Horner's rule: a row costs four additions on average, and doubling is done once for all rows.
+/// Each line is collected in eight sums, one per bit of the factors, which are combined by Horner's
+/// rule: a row costs four additions on average, and doubling is done once for all rows.
 pub(super) fn add_multiples<'a>(
     into: &mut [u64],
     parts: impl Iterator<Item = (u8, &'a [u64])> + Clone,
@@ -91,7 +91,7 @@ pub(super) fn scale(row: &mut [u64], factor: u8) {
     }
 }
 
-/// Puts `bytes` into the row, and zeros behind them.
+/// Copies `bytes` to the row and fills the rest with zeros.
 pub(super) fn load(row: &mut [u64], bytes: &[u8]) {
     let (words, rest) = bytes.as_chunks::<8>();
     let (whole, behind) = row.split_at_mut(words.len().min(row.len()));
@@ -100,7 +100,7 @@ pub(super) fn load(row: &mut [u64], bytes: &[u8]) {
     load_rest(behind, rest);
 }
 
-/// Puts less than a word of bytes into the first.
+/// Copies less than a word of bytes to the first word.
 fn load_rest(behind: &mut [u64], rest: &[u8]) {
     if let (Some(place), false) = (behind.first_mut(), rest.is_empty()) {
         let mut last = [0; 8];
@@ -109,8 +109,8 @@ fn load_rest(behind: &mut [u64], rest: &[u8]) {
     }
 }
 
-/// The same of a row of whole lines, of which the last is not all behind the bytes. That line is zeroed
-/// whole: for no more than what lies behind, the compiler calls `memset`, which takes longer.
+/// Like [`load`], for a row of whole lines whose last line holds part of the bytes. Zeroes that
+/// line whole: for the exact rest, the compiler calls `memset`, which takes longer.
 #[inline]
 pub(super) fn load_whole(row: &mut [u64], bytes: &[u8]) {
     debug_assert!(row.len().is_multiple_of(LINE) && row.len() * 8 >= bytes.len());
@@ -124,7 +124,7 @@ pub(super) fn load_whole(row: &mut [u64], bytes: &[u8]) {
     row.iter_mut().zip(words).for_each(|(place, word)| *place = u64::from_le_bytes(*word));
 }
 
-/// Takes `bytes` out of the row.
+/// Copies the row's bytes to `bytes`.
 pub(super) fn store(row: &[u64], bytes: &mut [u8]) {
     for (word, place) in row.iter().zip(bytes.chunks_mut(8)) {
         place.copy_from_slice(&word.to_le_bytes()[..place.len()]);
@@ -135,7 +135,7 @@ pub(super) fn store(row: &[u64], bytes: &mut [u8]) {
 mod tests {
     use super::*;
 
-    /// By the schoolbook: shift, add, reduce.
+    /// Textbook product: shift, add, reduce.
     fn slowly(a: u8, b: u8) -> u8 {
         (0..8).rev().fold(0u8, |sum, bit| {
             let doubled = (sum << 1) ^ if sum & 0x80 != 0 { POLYNOMIAL } else { 0 };

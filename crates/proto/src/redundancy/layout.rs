@@ -1,35 +1,35 @@
-//! Which symbols each packet carries: the shape of a stream's redundancy.
+//! Symbols that each packet carries: the layout of a stream's redundancy.
 
 use super::{MAX_SYMBOLS, MAX_WINDOW};
 
-/// UDP payload of a datagram that an Ethernet frame carries whole over IPv4: 1500 bytes less 28.
+/// Maximum UDP payload in an Ethernet frame with IPv4: 1500 bytes minus 28.
 pub const ETHERNET: usize = 1472;
 
-/// The longest datagram that anything is carried in: what fits the jumbo frames of 9000 bytes.
+/// Maximum datagram with redundancy: the UDP payload in a jumbo frame of 9000 bytes.
 pub const LONGEST: usize = 9000 - 28;
 
-/// Which packets one symbol of every packet covers, by how much earlier they are.
+/// Earlier packets that a symbol covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reach {
-    /// The oldest: so many packets before the carrier.
+    /// Distance of the oldest one from the carrier, in packets.
     pub oldest: u8,
-    /// How many packets from there on.
+    /// Number of packets from there on.
     pub span: u8,
 }
 
-/// What every packet carries of earlier ones.
+/// Redundancy that every packet carries for earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     reaches: [Reach; MAX_SYMBOLS],
     count: usize,
-    /// The same packet is sent whole once more, so many packets later (RFC 7198); 0 for not.
+    /// Packets after which a packet is repeated whole (RFC 7198); 0 for never.
     repeat: usize,
-    /// No packet becomes longer than this by what it carries, in bytes of UDP payload.
+    /// Maximum datagram length with redundancy, in bytes of UDP payload.
     max_bytes: usize,
 }
 
 impl Layout {
-    /// Nothing.
+    /// No redundancy.
     pub const NONE: Self = Self {
         reaches: [Reach { oldest: 0, span: 0 }; MAX_SYMBOLS],
         count: 0,
@@ -37,8 +37,8 @@ impl Layout {
         max_bytes: ETHERNET,
     };
 
-    /// `copies` earlier packets, spread evenly over a window of `window` packets with the last at
-    /// its end: the further apart two copies are, the less likely one burst takes both.
+    /// `copies` earlier packets, spread evenly over `window` packets with the last at its end: the
+    /// further apart two copies are, the less likely one burst loses both.
     pub fn copies(copies: usize, window: usize) -> Self {
         let window = window.clamp(1, MAX_WINDOW);
         let copies = copies.min(window).min(MAX_SYMBOLS);
@@ -48,9 +48,9 @@ impl Layout {
         })
     }
 
-    /// `symbols` repair symbols of an erasure code over the last `window` packets. Where there are
-    /// several, one of them is a copy of the oldest packet: in a burst as long as the window it is
-    /// the only symbol that can still save that packet, and it costs the others little.
+    /// `symbols` repair symbols of an erasure code over the last `window` packets. Of several
+    /// symbols, one is a copy of the oldest packet: after a burst as long as the window, only this
+    /// symbol can still repair that packet, and it costs the others little.
     pub fn code(symbols: usize, window: usize) -> Self {
         let window = window.clamp(1, MAX_WINDOW) as u8;
         let symbols = symbols.min(window.into()).min(MAX_SYMBOLS);
@@ -63,12 +63,12 @@ impl Layout {
         })
     }
 
-    /// Every packet whole once more, `later` packets after it.
+    /// Every packet repeated whole, `later` packets after it.
     pub fn repeated(later: usize) -> Self {
         Self { repeat: later.clamp(1, MAX_WINDOW), ..Self::NONE }
     }
 
-    /// The same with one symbol more, if there is room for it.
+    /// Adds a symbol, if there is room.
     #[must_use]
     pub fn with(mut self, reach: Reach) -> Self {
         if let Some(place) = self.reaches.get_mut(self.count) {
@@ -78,34 +78,34 @@ impl Layout {
         self
     }
 
-    /// The same for a path that carries datagrams of so many bytes of UDP payload whole, up to
-    /// [`LONGEST`]; it is made for [`ETHERNET`].
+    /// Limits datagrams to `max_bytes` of UDP payload, up to [`LONGEST`]. The default is
+    /// [`ETHERNET`].
     #[must_use]
     pub fn within(self, max_bytes: usize) -> Self {
         Self { max_bytes: max_bytes.min(LONGEST), ..self }
     }
 
-    /// No packet becomes longer than this by what it carries.
+    /// Maximum datagram length with redundancy, in bytes of UDP payload.
     pub const fn max_bytes(&self) -> usize {
         self.max_bytes
     }
 
-    /// What each symbol covers.
+    /// Packets covered by each symbol.
     pub fn reaches(&self) -> &[Reach] {
         &self.reaches[..self.count]
     }
 
-    /// Symbols in each packet; a packet that is sent again whole counts as one.
+    /// Symbols per packet; a repeated packet counts as one.
     pub fn symbols(&self) -> usize {
         self.count + usize::from(self.repeat > 0)
     }
 
-    /// How many packets later each is sent again, if it is.
+    /// Packets after which a packet is repeated, if it is.
     pub fn repeat(&self) -> Option<usize> {
         (self.repeat > 0).then_some(self.repeat)
     }
 
-    /// Packets after a packet that may still bring it back.
+    /// Packets after a packet that may repair it.
     pub fn window(&self) -> usize {
         let oldest = self.reaches().iter().map(|reach| usize::from(reach.oldest)).max();
         oldest.unwrap_or(0).max(self.repeat)

@@ -1,13 +1,13 @@
-//! Redundancy under a budget of latency: what packets carry of earlier ones, so that a lost one can
-//! be had again before its turn. Without I/O.
+//! Redundancy within a latency budget: packets carry repair data for earlier ones, so that a lost
+//! packet can be rebuilt before its turn. Without I/O.
 //!
-//! [`Encoder`] makes the repair data that a packet carries ([`repair_data`]) of the payloads before it, as a
-//! [`Layout`] says; [`Repairer`] keeps what came and gives back what did not. How much is carried
-//! is [`Redundancy`]'s to say, and where that is left to the program, `Sizing`'s.
+//! [`Encoder`] computes the repair data ([`repair_data`]) from the previous payloads, according to
+//! a [`Layout`]. [`Repairer`] keeps received payloads and rebuilds lost ones. [`Redundancy`] sets
+//! the amount; with [`Redundancy::Auto`], `Sizing` does.
 //!
-//! The budget is the time after its own departure in which a packet may still be repaired: at one
-//! packet per packet time, the next budget ÷ ptime packets, its window. If these and the packet
-//! itself are all lost, nothing can bring it back: that is the bound that bursts set.
+//! The budget is the time after a packet's departure within which it may be repaired: at one packet
+//! per packet time, the next budget ÷ ptime packets are its window. If the packet and its whole
+//! window are lost, it cannot be repaired. This limits the bursts that redundancy can repair.
 
 mod ask;
 mod encoder;
@@ -25,23 +25,23 @@ pub use layout::{ETHERNET, LONGEST, Layout, Reach};
 pub use repairer::{Damaged, Repairer};
 pub use repeats::Repeats;
 
-/// The most packets after a packet that may bring it back. Half the numbers that a packet can have
-/// in the code, as the windows of two symbols may touch.
+/// Maximum packets after a packet that may repair it: half the range of packet numbers in the code,
+/// since the windows of two symbols may touch.
 pub const MAX_WINDOW: usize = 64;
 
-/// The most symbols in one packet: more than an Ethernet frame holds of a mono stream.
+/// Maximum symbols per packet: more than an Ethernet frame holds for a mono stream.
 pub(crate) const MAX_SYMBOLS: usize = 24;
 
-/// The longest payload that can be repaired, in bytes: two longer ones do not fit one Ethernet
-/// frame. Those are sent again whole ([`Layout::repeated`]).
+/// Maximum payload that can be repaired, in bytes: two longer ones do not fit an Ethernet frame.
+/// Longer packets are repeated whole ([`Layout::repeated`]).
 pub const MAX_PAYLOAD: usize = 768;
 
-/// What one symbol covers is alike in both: only such payloads can be summed.
+/// Payloads that one symbol covers are equal in both: only these can be summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct PayloadKind {
     payload_type: u8,
     bytes: usize,
 }
 
-/// Words of one kept payload.
+/// Words of a kept payload.
 const ROW: usize = MAX_PAYLOAD / 8;

@@ -1,43 +1,44 @@
-//! What a packet carries of earlier ones, as bytes: the repair data that a header extension holds.
+//! Wire form of repair data in a header extension.
 //!
-//! One byte says how many repair symbols follow. Then, as in RFC 2198, come their headers, one
-//! after the other, three bytes each:
+//! The first byte is the number of repair symbols. Then, as in RFC 2198, come their headers, three
+//! bytes each:
 //!
-//! | byte | says |
+//! | byte | content |
 //! |---|---|
-//! | 0 | oldest: how many packets before this one the first covered packet is, 1 to 64 |
-//! | 1 | span: how many packets are covered from there on, 1 to oldest |
-//! | 2 | point: where the symbol was taken, 128 to 255; 0 for one that covers one packet |
+//! | 0 | oldest: distance from this packet back to the first covered one, 1 to 64 |
+//! | 1 | span: number of covered packets from there on, 1 to oldest |
+//! | 2 | point: evaluation point of the symbol, 128 to 255; 0 if it covers one packet |
 //!
-//! and after the headers the symbols, each as long as the payload of the packet that carries them.
-//! Every packet covered has that length and the same payload type, and each begins where the one
-//! before it ends: RFC 2198's timestamp offset (14 bits) and block length (10 bits) follow from
-//! that and are not written.
+//! After the headers come the symbols, each as long as the payload of the carrying packet. Every
+//! covered packet has that length and the same payload type, and begins at the end of the previous
+//! one. RFC 2198's timestamp offset (14 bits) and block length (10 bits) follow from that and are
+//! omitted.
 //!
 //! A symbol is the sum of the covered payloads, each times 1 / (point + y), where y is the packet's
-//! sequence number modulo 128: rows of a Cauchy matrix, so that any lost packets can be had from as
-//! many symbols that cover them all. One that covers a single packet is that packet's payload.
+//! sequence number modulo 128. These are rows of a Cauchy matrix, so any lost packets can be
+//! rebuilt from as many symbols that cover them all. A symbol that covers one packet is that
+//! packet's payload.
 
 use super::{MAX_SYMBOLS, MAX_WINDOW, field};
 
 pub(crate) const SYMBOL_HEADER_BYTES: usize = 3;
 
-/// The first of the points; the elements below it stand for packets.
+/// First point; smaller elements represent packets.
 pub(super) const FIRST_POINT: u8 = 128;
 
-/// Which packets a symbol covers, and how.
+/// Packets that a symbol covers, and its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Symbol {
-    /// How many packets before the carrier the first covered packet is.
+    /// Distance from the carrier back to the first covered packet.
     pub oldest: u8,
-    /// How many packets are covered from there on.
+    /// Number of covered packets from there on.
     pub span: u8,
-    /// Where the symbol was taken.
+    /// Evaluation point.
     pub point: u8,
 }
 
 impl Symbol {
-    /// By what the payload with this number is multiplied.
+    /// Factor of the payload with this number.
     pub(super) fn factor(self, sequence: i64) -> u8 {
         if self.span == 1 {
             return 1;
@@ -45,7 +46,7 @@ impl Symbol {
         field::inverse(self.point ^ (sequence.rem_euclid(128) as u8))
     }
 
-    /// The numbers of the covered packets, of a symbol that packet `carrier` carries.
+    /// Numbers of the covered packets if packet `carrier` carries the symbol.
     pub(super) fn covered(self, carrier: i64) -> core::ops::Range<i64> {
         let first = carrier - i64::from(self.oldest);
         first..first + i64::from(self.span)
@@ -65,13 +66,13 @@ impl Symbol {
     }
 }
 
-/// Bytes of repair data of so many symbols beside a payload of so many bytes.
+/// Bytes of repair data with this many symbols, for payloads of this length.
 pub const fn bytes(symbols: usize, payload_bytes: usize) -> usize {
     if symbols == 0 { 0 } else { 1 + symbols * (SYMBOL_HEADER_BYTES + payload_bytes) }
 }
 
-/// Reads repair data that came beside a payload of so many bytes: each symbol with its bytes; `None` if
-/// it is damaged in any part.
+/// Reads repair data for payloads of this length: each symbol with its bytes. `None` if any part is
+/// invalid.
 pub(super) fn read(
     repair_data: &[u8],
     payload_bytes: usize,

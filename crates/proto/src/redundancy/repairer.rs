@@ -1,4 +1,4 @@
-//! The receiving half: keeps what came and gives back what did not.
+//! Receiving side: keeps received payloads and rebuilds lost ones.
 
 use super::encoder::field_words;
 use super::equations::{Equations, NUMBERS};
@@ -6,48 +6,47 @@ use super::repair_data;
 use super::{MAX_PAYLOAD, MAX_WINDOW, PayloadKind, ROW, field};
 use crate::packet::Carried;
 
-/// Rebuilds lost packets of one source from what others carry. It does nothing, and costs nothing,
-/// until a packet carries something.
+/// Rebuilds lost packets of one source from the repair data of others. It has no effect and no cost
+/// until a packet carries repair data.
 #[derive(Debug)]
 pub struct Repairer {
-    /// The payloads that came or were rebuilt, by number.
+    /// Received or rebuilt payloads, by number.
     history: Box<[u64]>,
     known: [bool; NUMBERS],
-    /// The newest packet; `None` while no packet carried anything.
+    /// Newest packet; `None` before any repair data.
     newest: Option<i64>,
-    /// Of what is kept, and the words that one takes.
+    /// Kind of the kept payloads, and their length in words.
     kind: PayloadKind,
     words: usize,
     equations: Equations,
-    /// How many packets before itself repair data reached, and the number of the last that reached so
-    /// far.
+    /// Maximum distance that repair data covered, and the last packet that covered as much.
     reach: (u8, i64),
-    /// Rebuilt and not given back yet.
+    /// Rebuilt payloads that were not pulled yet.
     rebuilt: [i64; NUMBERS],
     waiting: usize,
-    /// Room for repair data, and for one payload.
+    /// Buffer for repair data, or for one payload.
     room: Box<[u8]>,
 }
 
-/// What a packet carried could not be read: it is passed over.
+/// The repair data of a packet is invalid and was skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damaged;
 
 impl Repairer {
-    /// Whether no packet carried anything so far: whoever it works for can do without it.
+    /// Whether no packet has carried repair data yet, so that the repairer is not needed.
     pub const fn is_idle(&self) -> bool {
         self.newest.is_none()
     }
 
-    /// Forgets all: another source, or the same one anew.
+    /// Resets the state for another source, or a restart of the same one.
     pub const fn reset(&mut self) {
         self.newest = None;
         self.waiting = 0;
         self.reach = (0, 0);
     }
 
-    /// Takes a packet that came: its number without wrap-around, its payload type, its payload and
-    /// what it carries of others. [`Self::pull`] then gives what that brought back.
+    /// Adds a received packet: its unwrapped number, payload type, payload and repair data. Pull
+    /// the rebuilt payloads with [`Self::pull`] afterwards.
     pub fn accept(
         &mut self,
         sequence: i64,
@@ -83,9 +82,11 @@ impl Repairer {
         answer
     }
 
-    /// Takes what nearly every packet is, if this is one: it carries nothing, is the next one, like the one
-    /// before, and nothing is sought; or no packet carried anything so far. Brings nothing back.
-    // Always: the compiler would call it, as two do, which takes 20 instructions more.
+    /// Fast path for most packets: the next packet, of the same kind, without repair data, while no
+    /// packet is missing; or any packet before the first repair data. Rebuilds nothing. Returns
+    /// `false` for other packets.
+    // Two callers: without this attribute the compiler emits a call, which takes 20 instructions
+    // more.
     #[inline(always)]
     pub(crate) fn accept_next(&mut self, sequence: i64, payload_type: u8, payload: &[u8]) -> bool {
         if self.is_idle() {
@@ -102,8 +103,8 @@ impl Repairer {
         false
     }
 
-    /// How many packets after a packet may bring it back: as far as repair data reached, until
-    /// [`MAX_WINDOW`] packets in a row reached less. After frames that the sender's card lost,
+    /// Packets after a packet that may repair it: the maximum distance that repair data covered,
+    /// until [`MAX_WINDOW`] packets in a row covered less. After frames lost by the sender's card,
     /// repair data begins short and grows again.
     pub fn window(&self) -> usize {
         self.reach.0.into()
@@ -113,7 +114,7 @@ impl Repairer {
         self.waiting > 0
     }
 
-    /// A payload that was rebuilt, with its number. Ask until there is none.
+    /// Next rebuilt payload and its number; call until `None`.
     pub fn pull(&mut self) -> Option<(i64, &[u8])> {
         self.waiting = self.waiting.checked_sub(1)?;
         let sequence = self.rebuilt[self.waiting];
@@ -132,7 +133,7 @@ impl Repairer {
         self.equations.clear(self.words);
     }
 
-    /// The number of the packet `next` was that of one long gone.
+    /// Frees the number of the packet `next`, last used by a packet long gone.
     fn make_room(&mut self, next: i64) {
         self.known[number(next)] = false;
         self.equations.forget(number(next));
@@ -144,7 +145,7 @@ impl Repairer {
             return;
         }
         self.known[number_of] = true;
-        // What lies behind is no part of any sum.
+        // The rest of the row is not part of any sum.
         let row = &mut self.history[place(sequence)][..self.words];
         field::load_whole(row, payload);
         if !self.equations.is_empty() {
@@ -184,7 +185,7 @@ impl Repairer {
         Ok(())
     }
 
-    /// Keeps what the equations tell by now.
+    /// Collects the payloads that the equations have solved.
     fn collect(&mut self, newest: i64) {
         if self.equations.is_empty() {
             return;
@@ -204,8 +205,8 @@ impl Repairer {
 }
 
 impl Default for Repairer {
-    /// Allocates; nothing later does. The large parts are written, not merely reserved: their memory
-    /// is there when the first packet is kept. What was written is never read.
+    /// Allocates; nothing later does. Writes the large parts, so that the system provides their
+    /// pages before the first packet. The written values are never read.
     fn default() -> Self {
         Self {
             history: vec![u64::MAX; NUMBERS * ROW].into(),

@@ -1,54 +1,53 @@
-//! Packets that are sent again whole, later (RFC 7198 §3): for payloads too long to travel in
-//! another packet. They leave again as the very bytes that they left as first, so whoever finishes
-//! packets keeps them here, once they are finished. Every receiver drops the second as a duplicate if
-//! the first came.
+//! Packets repeated whole, later (RFC 7198 §3): for payloads too long for repair data. The
+//! repetition has the same bytes as the first copy, so they are kept after the packet is complete.
+//! Receivers drop the second copy as a duplicate.
 
 use crate::ledger::Departure;
 use crate::time::LocalTime;
 
 use super::MAX_WINDOW;
 
-/// What was sent, until it is sent again.
+/// Sent packets, kept until they are repeated.
 #[derive(Debug)]
 pub struct Repeats {
     bytes: Box<[u8]>,
-    /// By number modulo how many of the present length there is room for.
-    slots: Box<[Option<KeptPacket>]>,
-    /// Bytes of a slot: those of the longest packet of late.
+    /// By number modulo the number of packets of the current length that fit.
+    slots: Box<[Option<StoredPacket>]>,
+    /// Bytes of a slot: the longest recent packet.
     slot: usize,
-    /// Packets that were sent, kept or not.
+    /// Packets sent, kept or not.
     sent: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct KeptPacket {
+struct StoredPacket {
     number: u64,
     len: usize,
     instants: Departure,
 }
 
 impl Repeats {
-    /// Bytes for packets of usual lengths: a quarter of a second of a stereo stream.
+    /// Default capacity: a quarter of a second of a stereo stream.
     const DEFAULT_BYTES: usize = 128 << 10;
 
-    /// Bytes to keep packets of up to `datagram_bytes` in: of usual ones as many as a window has, of
-    /// the longest two.
+    /// Bytes for packets of up to `datagram_bytes`: a whole window of usual packets, or two of the
+    /// longest.
     pub fn room_for(datagram_bytes: usize) -> usize {
         Self::DEFAULT_BYTES.max(2 * datagram_bytes)
     }
 
-    /// Keeps packets in this memory ([`Repeats::room_for`]), up to [`MAX_WINDOW`] of them and the
-    /// newest. Allocates; nothing later does.
+    /// Keeps packets in this memory ([`Repeats::room_for`]): up to [`MAX_WINDOW`] and the newest.
+    /// Allocates; nothing later does.
     pub fn within(bytes: Box<[u8]>) -> Self {
         Self { bytes, slots: vec![None; MAX_WINDOW + 1].into(), slot: 0, sent: 0 }
     }
 
-    /// A packet was sent that is not sent again.
+    /// Counts a packet that is not repeated.
     pub const fn pass(&mut self) {
         self.sent += 1;
     }
 
-    /// Keeps a packet as it was sent. One that has no room beside another is not sent again.
+    /// Keeps a packet as sent. A packet so long that two do not fit is not repeated.
     pub fn keep(&mut self, datagram: &[u8], instants: Departure) {
         let (number, len) = (self.sent, datagram.len());
         self.sent += 1;
@@ -62,11 +61,11 @@ impl Repeats {
         let index = self.index(number);
         let at = index * self.slot;
         self.bytes[at..at + len].copy_from_slice(datagram);
-        self.slots[index] = Some(KeptPacket { number, len, instants });
+        self.slots[index] = Some(StoredPacket { number, len, instants });
     }
 
-    /// The packet that was sent so many packets before the last, or the oldest that there was room
-    /// for; its instants, but for being due at `due`. Each is had once.
+    /// Returns the packet sent `before` packets before the last, or the oldest that fitted, with
+    /// its instants but due at `due`. Returns each packet once.
     pub fn again(&mut self, before: usize, due: LocalTime) -> Option<(&[u8], Departure)> {
         let before = before.min(self.room().checked_sub(1)?);
         let number = self.sent.checked_sub(1 + before as u64)?;
@@ -80,7 +79,7 @@ impl Repeats {
         (self.bytes.len() / self.slot.max(1)).min(self.slots.len())
     }
 
-    /// Where the packet with this number lies, if there is room for any.
+    /// Slot of the packet with this number, if any fits.
     fn index(&self, number: u64) -> usize {
         (number % self.room().max(1) as u64) as usize
     }
@@ -110,7 +109,7 @@ mod tests {
         }
     }
 
-    /// Which packet is had again after packet `number` of so many bytes.
+    /// Number of the packet repeated after packet `number` of `len` bytes.
     fn again(repeats: &mut Repeats, number: i64, len: usize, before: usize) -> Option<i64> {
         repeats.keep(&vec![number as u8; len], instants(number));
         let due = LocalTime::from_nanos(7);
@@ -132,7 +131,7 @@ mod tests {
                 let had = again(&mut repeats, number, len - number as usize % 2, before);
                 assert_eq!(had, earlier, "{len}");
             }
-            assert_eq!(repeats.again(before, LocalTime::ZERO), None, "it was had");
+            assert_eq!(repeats.again(before, LocalTime::ZERO), None, "it was returned already");
         }
     }
 
@@ -143,7 +142,7 @@ mod tests {
         repeats.pass();
         assert_eq!(again(&mut repeats, 1, 100, 1), None);
         assert_eq!(again(&mut repeats, 2, 100, 1), Some(1));
-        // Longer ones begin anew.
+        // Longer packets clear the slots.
         assert_eq!(again(&mut repeats, 3, 200, 1), None);
         repeats.pass();
         assert_eq!(again(&mut repeats, 5, 200, 1), None);

@@ -1,71 +1,70 @@
-//! How much redundancy a path's losses ask for.
+//! Amount of redundancy for the losses of a path.
 
 use super::MAX_WINDOW;
 use super::layout::Layout;
 use crate::time::{LocalTime, Span};
 
-/// How a path loses packets: which share, and how many in a row on average.
+/// Losses of a path: their share and their mean burst length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Losses {
-    /// Lost packets among all.
+    /// Share of lost packets.
     pub share: f64,
-    /// Lost packets in a row, on average: 1 at least.
+    /// Mean number of consecutive losses, at least 1.
     pub burst: f64,
 }
 
 impl Losses {
-    /// Nothing is lost.
+    /// No losses.
     pub const NONE: Self = Self { share: 0.0, burst: 1.0 };
-    /// What is assumed while nobody has reported: one packet in a hundred, one at a time. One symbol
-    /// meets it.
+    /// Assumption before the first report: one packet in a hundred, one at a time. One symbol
+    /// suffices.
     pub const UNKNOWN: Self = Self { share: 0.01, burst: 1.0 };
 
-    /// The worse of two paths in each respect.
+    /// Maximum of both properties.
     #[must_use]
     pub const fn worse(self, other: Self) -> Self {
         Self { share: self.share.max(other.share), burst: self.burst.max(other.burst) }
     }
 
-    /// Whether fewer are lost than `TARGET` allows.
+    /// Whether the loss is below `TARGET`.
     pub fn is_none(self) -> bool {
         self.share < TARGET
     }
 
-    /// Chances that the packet after a lost and after a good one is lost: the two states of
-    /// Gilbert's chain (1960).
+    /// Probabilities that the packet after a lost one, and after a received one, is lost: the two
+    /// states of Gilbert's chain (1960).
     fn chain(self) -> (f64, f64) {
         let share = self.share.clamp(0.0, 0.99);
-        // Lost one by one they still fall next to each other now and then.
+        // Independent losses are adjacent now and then.
         let burst = self.burst.max(1.0 / (1.0 - share));
         let stays = 1.0 - 1.0 / burst;
         (stays, ((1.0 - stays) * share / (1.0 - share)).min(1.0))
     }
 }
 
-/// The share of packets that may be lost in spite of redundancy: one in a hundred thousand, a gap of
-/// 1 ms in 100 s.
+/// Acceptable share of unrepaired losses: one in a hundred thousand, a gap of 1 ms in 100 s.
 pub(crate) const TARGET: f64 = 1e-5;
 
-/// The share of packets that stays lost with these copies: every one of them is lost, too.
+/// Share of packets that stays lost with these copies, because all copies are lost too.
 fn left_by_copies(losses: Losses, layout: &Layout) -> f64 {
     let (stays, comes) = losses.chain();
     let mut before = 0;
     layout.reaches().iter().fold(losses.share, |left, reach| {
         let apart = i32::from(reach.oldest) - before;
         before = i32::from(reach.oldest);
-        // Of two packets that are `apart`, the chance that the second is lost if the first is.
+        // Probability that the second of two packets `apart` is lost if the first is.
         let again = losses.share + (1.0 - losses.share) * (stays - comes).powi(apart);
         left * again
     })
 }
 
-/// The share of packets that stays lost with so many symbols of an ideal code over `window`
-/// packets. From a lost packet on, what is lacking grows by one with each packet lost and falls by
-/// the symbols with each that comes; all that is lacking comes back when it reaches nothing, which
-/// may be too late for the first.
+/// Share of packets that stays lost with `symbols` symbols of an ideal code over `window` packets.
+/// After a lost packet, the number of missing symbols grows by one with each loss, and falls by
+/// `symbols` with each arrival. At zero all lost packets are rebuilt, possibly too late for the
+/// first.
 fn left_by_code(losses: Losses, symbols: usize, window: usize) -> f64 {
     let (stays, comes) = losses.chain();
-    // The chance of each number lacking, with the last packet lost or come.
+    // Probability of each number of missing symbols, after a lost and after a received last packet.
     let mut lost = [0.0; MAX_WINDOW + 2];
     let mut came = [0.0; MAX_WINDOW + 2];
     lost[1] = 1.0;
@@ -84,8 +83,8 @@ fn left_by_code(losses: Losses, symbols: usize, window: usize) -> f64 {
     (3.0 * losses.share * left).min(losses.share)
 }
 
-/// The least that leaves no more than `TARGET` of such losses, or, where the budget allows none
-/// that does, as many of `most` as are worth their price.
+/// Minimum redundancy that leaves at most `TARGET` of these losses. If the budget does not allow
+/// this, as many of `most` symbols as are worth their cost.
 pub fn fitting(losses: Losses, window: usize, most: usize) -> Layout {
     let ways = |symbols| {
         let (copies, code) = (Layout::copies(symbols, window), Layout::code(symbols, window));
@@ -97,8 +96,8 @@ pub fn fitting(losses: Losses, window: usize, most: usize) -> Layout {
     let (mut best, mut layout) = (losses.share, Layout::NONE);
     for symbols in 1..=most {
         let (left, way) = ways(symbols);
-        // A symbol more must take away a third of what is left to be worth its bandwidth: where bursts
-        // outlast the budget, no amount of it helps.
+        // An additional symbol must repair a third of the remaining losses to be worth its
+        // bandwidth. If bursts exceed the budget, no amount helps.
         if left >= 0.67 * best {
             break;
         }
@@ -110,22 +109,22 @@ pub fn fitting(losses: Losses, window: usize, most: usize) -> Layout {
     layout
 }
 
-/// What receivers have counted of a stream so far.
+/// Counters of a stream at its receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Packets expected.
     pub expected: u64,
-    /// Packets that did not come, before any repair.
+    /// Packets not received, before any repair.
     pub missing: u64,
-    /// Runs of packets that did not come.
+    /// Runs of packets not received.
     pub runs: u64,
-    /// Packets that did not come in runs over which no window reaches: outages, which redundancy
-    /// cannot mend. Left out of all the others.
+    /// Packets not received in runs longer than any window: outages, which redundancy cannot
+    /// repair. Not included in the other counters.
     pub beyond: u64,
 }
 
 impl Tally {
-    /// A packet came in person, so many after the newest until then; `None` for the first of all.
+    /// Counts a received packet, `ahead` packets after the newest before; `None` for the first.
     pub(crate) fn came(&mut self, ahead: Option<i64>) {
         match ahead.map_or(1, |ahead| ahead) {
             ahead @ 1.. if ahead <= MAX_WINDOW as i64 + 1 => {
@@ -142,13 +141,13 @@ impl Tally {
         }
     }
 
-    /// So many packets did not come in a run that no window reaches over.
+    /// Counts packets not received in a run longer than any window.
     pub(crate) const fn outage(&mut self, packets: u64) {
         self.beyond += packets;
     }
 }
 
-/// Keeps an eye on the losses that one receiver reports.
+/// Tracks the losses that one receiver reports.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizing {
     last: Option<(LocalTime, Tally)>,
@@ -156,10 +155,10 @@ pub(crate) struct Sizing {
 }
 
 impl Sizing {
-    /// What was lost is forgotten by half after this long, so that what comes again is met.
+    /// Half-life of earlier losses, so that recurring losses are still covered.
     const FORGETS: Span = Span::from_secs(30);
 
-    /// Takes what a receiver reported at `now`. More loss counts at once, less by and by.
+    /// Handles a receiver's counters at `now`. Higher loss counts at once, lower loss gradually.
     pub(crate) fn observe(&mut self, now: LocalTime, tally: Tally) {
         let Some((before, last)) = self.last.replace((now, tally)) else {
             self.last = Some((now, tally));
@@ -175,7 +174,7 @@ impl Sizing {
         let share = missing as f64 / expected as f64;
         let passed = (now - before).as_nanos().max(0) as f64;
         let kept = 0.5f64.powf(passed / Self::FORGETS.as_nanos() as f64);
-        // A report of few packets says little: it counts by how many it speaks of.
+        // The weight of a report grows with its number of packets.
         let says = expected as f64 / (expected as f64 + 200.0);
         let burst = missing as f64 / runs as f64;
         let risen = self.losses.share + (share - self.losses.share) * says;
@@ -186,7 +185,7 @@ impl Sizing {
         }
     }
 
-    /// What is known of the path.
+    /// Current estimate of the path's losses.
     pub(crate) const fn losses(&self) -> Losses {
         self.losses
     }

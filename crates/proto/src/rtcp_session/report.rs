@@ -27,7 +27,7 @@ impl Session {
                 link_offset: sending.link_offset,
                 format: sending.format,
                 packing_age: sending.packing_age,
-                host: self.config.host.map(|host| host.told(self.config.wall_offset)),
+                host: self.config.host.map(|host| host.reported(self.config.wall_offset)),
                 card: sending.card,
                 wants_feedback: sending.wants_feedback,
             }),

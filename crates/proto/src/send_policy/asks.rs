@@ -1,27 +1,27 @@
-//! Requests of receivers: which are trusted, and their limits.
+//! Requests of receivers: which ones are trusted, and their limits.
 //!
-//! Any host on the network can write a report. Reports from a destination come from a receiver. In
-//! a group, receivers and strangers are indistinguishable, so all count, up to a low limit. No
-//! receiver exceeds its limit.
+//! Any host on the network can send a report. Reports from a destination come from a receiver. In a
+//! group, receivers and strangers cannot be distinguished, so all requests count, up to a low
+//! limit. No receiver exceeds its limit.
 
 use crate::endpoint::Host;
 use crate::redundancy::sizing::{Losses, Sizing, Tally};
 use crate::time::{LocalTime, Span};
 
-/// Trust in a receiver, by the source of its reports.
+/// Trust in a receiver, determined by the source of its reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum TrustLevel {
-    /// Not a destination: not trusted.
+    /// The host is not a destination. It is not trusted.
     #[default]
     Stranger,
-    /// Possible member of a destination group.
+    /// The host may be a member of a group that is a destination.
     Member,
-    /// Destination.
+    /// The host is a destination.
     Destination,
 }
 
 impl TrustLevel {
-    /// Trust in the host `from` for these destinations.
+    /// Returns the trust in the host `from` for these destinations.
     pub fn of(from: Host, destinations: impl IntoIterator<Item = Host>) -> Self {
         let by = |destination: Host| match destination {
             host if host == from => Self::Destination,
@@ -32,31 +32,34 @@ impl TrustLevel {
     }
 }
 
-/// Limits of receivers' requests; `None` is the default.
+/// Limits of receivers' requests. `None` is the default limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// Maximum latency to promise on request.
+    /// Maximum latency that receivers may request.
     pub latency: Option<Span>,
-    /// Maximum symbols per packet on request.
+    /// Maximum symbols per packet that receivers may request.
     pub symbols: Option<u8>,
 }
 
 impl Limits {
-    /// A satellite path plus Wi-Fi, as for a receiver with automatic latency.
+    /// Default maximum latency: sufficient for a satellite path and Wi-Fi, as for a receiver with
+    /// automatic latency.
     pub const LATENCY: Span = Span::from_millis(400);
-    /// For a group: enough for Wi-Fi, because any stranger can request it.
+    /// Default maximum latency for a group: sufficient for Wi-Fi. It is low because any stranger
+    /// can request it.
     pub const GROUP_LATENCY: Span = Span::from_millis(50);
-    /// At 20 % loss in bursts, more gains nothing within 40 ms (decision 11).
+    /// Default maximum symbols. At 20 % loss in bursts, more gain nothing within 40 ms (decision
+    /// 11).
     pub const SYMBOLS: u8 = 8;
-    /// For a group: the amount before the first report.
+    /// Default maximum symbols for a group: as many as before the first report.
     pub const GROUP_SYMBOLS: u8 = 1;
 
-    /// Maximum latency for a stream to a group or not.
+    /// Returns the maximum latency of a stream, to a group or not.
     pub fn latency(&self, to_group: bool) -> Span {
         self.latency.unwrap_or(if to_group { Self::GROUP_LATENCY } else { Self::LATENCY })
     }
 
-    /// Maximum symbols for a stream to a group or not.
+    /// Returns the maximum symbols of a stream, to a group or not.
     pub fn symbols(&self, to_group: bool) -> u8 {
         self.symbols.unwrap_or(if to_group { Self::GROUP_SYMBOLS } else { Self::SYMBOLS })
     }
@@ -71,11 +74,11 @@ pub struct Ask {
     longest: Option<Span>,
     /// Losses, and the time of the last report.
     sizing: Sizing,
-    losses_told: Option<LocalTime>,
+    losses_reported: Option<LocalTime>,
 }
 
 impl Ask {
-    /// Lifetime of a request: ten reports.
+    /// Requests expire after this time: ten reports.
     const FORGOTTEN: Span = Span::from_secs(5);
 
     /// Trust in the receiver.
@@ -87,37 +90,37 @@ impl Ask {
         self.worth = worth;
     }
 
-    /// Sets the latency that it needs, if known.
+    /// Sets the latency that the receiver needs, if known.
     pub fn need(&mut self, needed: Option<Span>, now: LocalTime) {
         self.needs = needed.map(|needed| (needed, now));
         self.longest = self.longest.max(needed);
     }
 
-    /// Sets how many packets it missed so far.
+    /// Sets the number of packets that the receiver has missed.
     pub fn miss(&mut self, tally: Tally, now: LocalTime) {
         self.sizing.observe(now, tally);
-        self.losses_told = Some(now);
+        self.losses_reported = Some(now);
     }
 
-    /// Withdraws its requests after a goodbye.
+    /// Withdraws the requests after a goodbye.
     pub fn leave(&mut self) {
         *self = Self { worth: self.worth, longest: self.longest, ..Self::default() };
     }
 
-    /// Maximum latency ever requested.
+    /// Maximum latency that was ever requested.
     pub const fn longest(&self) -> Option<Span> {
         self.longest
     }
 
-    /// Requested latency, if trusted.
+    /// Returns the requested latency if the receiver is trusted.
     pub fn needs(&self, now: LocalTime) -> Option<Span> {
         let holds = |(_, said): &(Span, LocalTime)| now - *said < Self::FORGOTTEN;
         self.needs.filter(holds).filter(|_| self.counts()).map(|(needed, _)| needed)
     }
 
-    /// Reported losses, if trusted.
+    /// Returns the reported losses if the receiver is trusted.
     pub fn losses(&self, now: LocalTime) -> Option<Losses> {
-        let holds = self.losses_told.is_some_and(|said| now - said < Self::FORGOTTEN);
+        let holds = self.losses_reported.is_some_and(|said| now - said < Self::FORGOTTEN);
         (holds && self.counts()).then(|| self.sizing.losses())
     }
 
@@ -126,7 +129,7 @@ impl Ask {
     }
 }
 
-/// Latency that meets all requests, up to `limit`; `None` without requests.
+/// Returns the latency that meets all requests, at most `limit`. `None` without requests.
 pub(super) fn latency<'a>(
     asks: impl IntoIterator<Item = &'a Ask>,
     limit: Span,
@@ -135,7 +138,7 @@ pub(super) fn latency<'a>(
     asks.into_iter().filter_map(|ask| ask.needs(now)).max().map(|needed| needed.min(limit))
 }
 
-/// Maximum of the reported losses in each respect.
+/// Returns the maximum of the reported losses in each respect.
 pub(super) fn losses<'a>(asks: impl IntoIterator<Item = &'a Ask>, now: LocalTime) -> Losses {
     let reported = asks.into_iter().filter_map(|ask| ask.losses(now));
     reported.reduce(Losses::worse).unwrap_or(Losses::UNKNOWN)

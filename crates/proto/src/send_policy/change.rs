@@ -1,5 +1,5 @@
-//! Changes of a running stream: checked, announced to receivers, and passed to the device thread,
-//! which applies them at the next suitable packet.
+//! Changes of a running stream. They are checked, announced to receivers, and passed to the device
+//! thread, which applies them at the next suitable packet.
 
 use super::{NoRepair, PRELUDE, SendCommand, SendContext, SendNote, SendPolicy};
 use crate::codec::NotCoded;
@@ -10,30 +10,30 @@ use crate::send_policy::TrustLevel;
 use crate::stream::{Coding, PtimeError, StreamFormat, packet_frames};
 use crate::time::{Frames, LocalTime, Span};
 
-/// Time from announcing longer packets to the first: two reports, one of which may be lost, plus
-/// the path delay.
+/// Time from the announcement of longer packets to the first of them: two reports, one of which may
+/// be lost, plus the path delay.
 const NOTICE: Span = Span::from_nanos(Session::INTERVAL.as_nanos() * 6 / 5);
 
-/// Duration of fast reports to new receivers, which may be opening their devices.
+/// Duration of the fast reports to new receivers, which may still be opening their devices.
 const GREETING: Span = Span::from_millis(300);
 
-/// Reason why a change is rejected.
+/// Reason for rejecting a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendRefused {
-    /// Latency shorter than the packets' age at departure.
+    /// The latency is shorter than the age of the packets at departure.
     TooShort {
         /// Requested latency.
         asked: Span,
-        /// Minimum for these packets.
+        /// Minimum latency for these packets.
         least: Span,
         /// Packet time.
         ptime: Span,
         /// Device period.
         period: Frames,
     },
-    /// Invalid packet time.
+    /// The packet time is invalid.
     Ptime(PtimeError),
-    /// Packets older than the latency at departure.
+    /// Packets would be older than the latency at departure.
     TooOld {
         /// Packet time.
         ptime: Span,
@@ -42,7 +42,7 @@ pub enum SendRefused {
         /// Promised latency.
         promised: Span,
     },
-    /// Packets longer than the run was set up for.
+    /// Packets would be longer than the maximum of this run.
     TooLarge {
         /// Their length.
         bytes: usize,
@@ -53,20 +53,20 @@ pub enum SendRefused {
         /// Coding.
         coding: Coding,
     },
-    /// No encoder for this coding.
+    /// There is no encoder for this coding.
     NoCoder(Coding),
-    /// Packets unsupported by the codec.
+    /// The codec does not support these packets.
     NotCoded(NotCoded),
-    /// Redundancy needs the sender's times, which packets do not carry.
+    /// Redundancy needs the sender's timestamps, but packets do not carry them.
     NoStamps,
-    /// Repairs impossible.
+    /// Repairs are impossible.
     NoRepair(NoRepair),
-    /// The device thread has not taken the previous command.
+    /// The device thread has not applied the previous command yet.
     Busy,
 }
 
 impl SendPolicy {
-    /// Sets the source of the promised latency.
+    /// Sets the rule for the promised latency.
     pub fn set_latency(
         &mut self,
         rule: LatencyRule,
@@ -93,8 +93,8 @@ impl SendPolicy {
         Ok(())
     }
 
-    /// Sets the packet time, and returns it in whole frames. Packets may stay shorter, as long as the path does not carry
-    /// these.
+    /// Sets the packet time and returns it in whole frames. Packets stay shorter as long as the
+    /// path does not carry longer ones.
     pub fn set_ptime(
         &mut self,
         ptime: Span,
@@ -126,8 +126,8 @@ impl SendPolicy {
         Ok(())
     }
 
-    /// Sets packet time and coding together. With `notice`, longer packets are announced before the
-    /// first.
+    /// Sets packet time and coding together. With `notice`, longer packets are announced in
+    /// advance.
     pub(super) fn set_format(
         &mut self,
         format: StreamFormat,
@@ -149,7 +149,8 @@ impl SendPolicy {
         self.coming.format = match (is_longer && notice, announced) {
             // Receivers with their own device need time to make room.
             (true, _) => Some((context.now + NOTICE, format)),
-            // A coding for announced packets starts with them: it may support no others.
+            // Apply the coding together with the packets that are announced: it may support no
+            // others.
             (false, Some(at)) if stays && notice => Some((at, format)),
             _ => {
                 if !self.tell_format(&format, context) {
@@ -166,24 +167,25 @@ impl SendPolicy {
         Ok(())
     }
 
-    /// Sets the destinations. Reports go there at once, packets at [`Self::destinations_due`].
+    /// Sets the destinations. Reports are sent there at once, packets from
+    /// [`Self::destinations_due`] on.
     pub fn set_destinations(&mut self, destinations: Vec<Host>, now: LocalTime) {
         self.config.destinations = destinations;
         let destinations = &self.config.destinations;
         let is_destination =
             |host| TrustLevel::of(host, destinations.iter().copied()) > TrustLevel::Stranger;
         self.receivers.end_others(is_destination);
-        // As at the start: receivers should know our clock at the first packet.
+        // As at the start, receivers must know our clock before the first packet.
         self.coming.destinations = Some(now + PRELUDE);
         self.coming.greets_until = Some(now + GREETING);
     }
 
-    /// Whether packets should now go to the new destinations.
+    /// Whether it is time to send packets to the new destinations.
     pub fn destinations_due(&self, now: LocalTime) -> bool {
         self.coming.destinations.is_some_and(|at| at <= now)
     }
 
-    /// Confirms that packets go to the new destinations.
+    /// Confirms that packets are sent to the new destinations.
     pub fn destinations_taken(&mut self) {
         self.coming.destinations = None;
     }
@@ -202,7 +204,8 @@ impl SendPolicy {
         }
     }
 
-    /// Commands this format, in packets as long as the path carries. Returns `false` if the queue of commands is full.
+    /// Commands this format, with packets as long as the path carries. Returns `false` if the
+    /// command queue is full.
     pub(super) fn tell_format(
         &mut self,
         format: &StreamFormat,
@@ -210,15 +213,15 @@ impl SendPolicy {
     ) -> bool {
         let packet = self.passing(format);
         let command = SendCommand::Format(packet, format.coding(), format.payload_type);
-        let is_told = (context.command)(command);
-        if is_told {
+        let is_reported = (context.command)(command);
+        if is_reported {
             self.packet = packet;
         }
-        is_told
+        is_reported
     }
 
-    /// Age of such packets at departure, and the promised latency. An automatic latency rises by as
-    /// much as the packets are older.
+    /// Returns the age of such packets at departure, and the promised latency. An automatic latency
+    /// rises with the age.
     fn aged(&self, format: &StreamFormat) -> Result<(Span, Span), SendRefused> {
         let packing_age = format.packing_age(self.config.device.period) + self.config.held;
         let mut promised = self.config.link_offset;
@@ -240,7 +243,7 @@ impl SendPolicy {
         if bytes <= most {
             return Ok(());
         }
-        // Compressed packets: assumes the current ratio.
+        // For compressed packets, assume the current ratio.
         let room = most.saturating_sub(overhead);
         let fits = format.packet.as_len() * room / format.payload_bytes().max(1);
         let fits = format.rate.span_of(Frames::from_len(fits));

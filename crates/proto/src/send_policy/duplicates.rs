@@ -23,9 +23,9 @@ impl Duplicates {
         }
         self.since = Some((highest, lost));
         // The count saturates at 24 bits, and jumps when a receiver restarts.
-        let told = lost > -(1 << 23) && sent < 1 << 20;
+        let reported = lost > -(1 << 23) && sent < 1 << 20;
         let twice = i64::from(lost_before) - i64::from(lost);
-        self.once = told && twice < i64::from(sent) / 4;
+        self.once = reported && twice < i64::from(sent) / 4;
     }
 
     /// Whether it recently got fewer than a quarter of the packets twice.
@@ -40,7 +40,7 @@ mod tests {
     use crate::wire::ntp::{CompactNtp, CompactSpan};
 
     /// A receiver that gets `of_hundred` of 100 packets twice and reports after each 100.
-    fn told(duplicates: &mut Duplicates, reports: u32, of_hundred: i32, from: (u32, i32)) {
+    fn reported(duplicates: &mut Duplicates, reports: u32, of_hundred: i32, from: (u32, i32)) {
         for report in 0..=reports {
             duplicates.hear(&ReportBlock {
                 ssrc: 1,
@@ -59,9 +59,9 @@ mod tests {
         // All twice, 10 % lost on each path, 40 %, and none.
         for (of_hundred, once) in [(100, false), (80, false), (40, false), (10, true), (0, true)] {
             let mut duplicates = Duplicates::default();
-            told(&mut duplicates, 19, of_hundred, (u32::MAX - 700, 5));
+            reported(&mut duplicates, 19, of_hundred, (u32::MAX - 700, 5));
             assert!(!duplicates.comes_once(), "{of_hundred}: before there is enough");
-            told(&mut duplicates, 45, of_hundred, (u32::MAX - 700, 5));
+            reported(&mut duplicates, 45, of_hundred, (u32::MAX - 700, 5));
             assert_eq!(duplicates.comes_once(), once, "{of_hundred}");
         }
     }
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn a_count_at_its_end_says_nothing() {
         let mut duplicates = Duplicates::default();
-        told(&mut duplicates, 100, 100, (0, 3000 - (1 << 23)));
+        reported(&mut duplicates, 100, 100, (0, 3000 - (1 << 23)));
         assert!(!duplicates.comes_once());
     }
 }

@@ -19,11 +19,11 @@ pub(super) struct ExpectedLoss {
 
 impl ExpectedLoss {
     /// Adds a trusted receiver's fraction lost, in 1/256 (RFC 3550 §6.4.1).
-    pub(super) fn told(&mut self, of_256: u8) {
-        let told = f64::from(of_256) / 256.0;
-        let share = self.share.get_or_insert(told);
-        let weight = if told > *share { RISES } else { FALLS };
-        *share += (told - *share) * weight;
+    pub(super) fn reported(&mut self, of_256: u8) {
+        let reported = f64::from(of_256) / 256.0;
+        let share = self.share.get_or_insert(reported);
+        let weight = if reported > *share { RISES } else { FALLS };
+        *share += (reported - *share) * weight;
     }
 
     /// Share of lost packets; 0 before the first report.
@@ -54,21 +54,21 @@ mod tests {
     fn a_coder_is_told_of_loss_at_once_and_of_none_when_there_was_none_for_long() {
         let mut expected = ExpectedLoss::default();
         assert_eq!(expected.changed(), None, "nobody reported");
-        expected.told(0);
+        expected.reported(0);
         assert_eq!(expected.changed(), Some(0));
         expected.taken(0);
         assert_eq!(expected.changed(), None);
         // 10 %.
-        expected.told(26);
+        expected.reported(26);
         let risen = expected.changed().expect("told at once");
         assert!((5..=10).contains(&risen), "{risen}");
         expected.taken(risen);
         for _ in 0..8 {
-            expected.told(0);
+            expected.reported(0);
         }
         assert!(expected.changed().unwrap_or(risen) >= 5, "four seconds are no proof");
         for _ in 0..200 {
-            expected.told(0);
+            expected.reported(0);
         }
         assert_eq!(expected.changed(), Some(0));
     }

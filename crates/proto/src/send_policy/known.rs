@@ -153,7 +153,8 @@ impl Receivers {
                 known.duplicates.hear(&block);
             }
             Event::Effective(_, effective) => {
-                known.effective = Some(effective).filter(|told| told.effective > Span::ZERO);
+                known.effective =
+                    Some(effective).filter(|reported| reported.effective > Span::ZERO);
                 known.ask.need(effective.needed, now);
             }
             Event::Losses(_, losses) => {

@@ -1,14 +1,14 @@
-//! Notes to the user about a sent stream, without their text.
+//! Notes to the user about a sent stream. The caller writes the text.
 
 use crate::endpoint::Host;
 use crate::redundancy::Redundancy;
 use crate::stream::Coding;
 use crate::time::Span;
 
-/// One note.
+/// Note about a sent stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendNote {
-    /// A receiver like this end cannot keep the promise.
+    /// A receiver with a device like ours cannot keep the promised latency.
     TooShort {
         /// Maximum age of packets at departure.
         packing_age: Span,
@@ -17,13 +17,13 @@ pub enum SendNote {
         /// Latency that such a receiver keeps.
         kept: Span,
     },
-    /// A receiver gets packets from one of two networks only.
+    /// The receiver with this SSRC gets packets from only one of two networks.
     ComesOnce(u32),
     /// A receiver needs more latency than receivers may request.
     AsksBeyond {
         /// Receiver's host.
         host: Host,
-        /// Limit.
+        /// Maximum latency that receivers may request.
         limit: Span,
     },
     /// A host that is not a destination reports on this stream; its requests are ignored.
@@ -39,7 +39,7 @@ pub enum SendNote {
         /// Number of times lost so far.
         times_lost: u32,
     },
-    /// A lost receiver reports again, or its replacement does.
+    /// A lost receiver, or its replacement, reports again.
     ReceiverBack {
         /// Its SSRC.
         ssrc: u32,
@@ -50,30 +50,30 @@ pub enum SendNote {
         /// Number of times lost so far.
         times_lost: u32,
     },
-    /// The packets of a period leave at once.
+    /// The packets of a period are sent together. The value is the packet time.
     SentAtOnce(Span),
-    /// Adapted to the path's capacity.
+    /// The stream adapted to the capacity of the path.
     Adapted {
-        /// Coding; bitrate changes cause no note.
+        /// New coding. Bitrate changes cause no note.
         coding: Coding,
-        /// Packet time.
+        /// New packet time.
         ptime: Span,
     },
-    /// New payload type.
+    /// The payload type changed.
     NewPayloadType {
         /// Coding.
         coding: Coding,
         /// Its payload type.
         payload_type: u8,
     },
-    /// Repair time shorter than requested: packets reach no further.
+    /// The repair time is shorter than requested because packets reach no further.
     ShortReach {
         /// Span of the packets that may repair one.
         reach: Span,
         /// Requested repair time.
         wanted: Span,
     },
-    /// Repair time shorter than requested: the latency leaves no more.
+    /// The repair time is shorter than requested because the latency leaves no more.
     LessRepair {
         /// Time that the latency leaves.
         budget: Span,
@@ -81,16 +81,16 @@ pub enum SendNote {
         wanted: Span,
         /// Promised latency.
         latency: Span,
-        /// Latency that leaves all of it.
+        /// Latency that leaves the requested repair time.
         enough: Span,
     },
-    /// Repairs impossible.
+    /// Repairs are impossible.
     NoRepair(NoRepair),
-    /// Losses need more symbols than receivers may request.
+    /// The losses need more symbols than receivers may request.
     MoreSymbols {
-        /// Needed symbols.
+        /// Number of symbols needed.
         wanted: usize,
-        /// Symbols in packets.
+        /// Number of symbols in packets.
         got: usize,
     },
 }
@@ -98,20 +98,20 @@ pub enum SendNote {
 /// Reason why repairs are impossible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRepair {
-    /// Repair budget shorter than a packet.
+    /// The repair budget is shorter than a packet.
     Budget {
         /// Budget.
         budget: Span,
         /// Packet time.
         ptime: Span,
     },
-    /// No time within the latency.
+    /// The latency leaves no time for repairs.
     Latency {
         /// Promised latency.
         latency: Span,
         /// Requested redundancy.
         asked: Redundancy,
-        /// Latency with time for one packet.
+        /// Latency that leaves time for one packet.
         enough: Span,
         /// Packet time.
         ptime: Span,

@@ -1,4 +1,4 @@
-//! Admission of packets to a source, and their relation to its stream.
+//! Admission of packets to a source, and their relation to the stream.
 
 use super::{Extent, OddSteps, Source};
 use crate::endpoint::{Arrival, SourceEndpoints};
@@ -11,30 +11,30 @@ use crate::wrap::{Unwrapper, Wrapped};
 pub(crate) enum Admission {
     /// Admitted.
     Regular { sequence: i64, media: MediaTime },
-    /// Admitted; its numbers restart while timestamps, and so the sound, continue.
+    /// Admitted. Its numbers restart while timestamps, and so the sound, continue.
     Renumbered { sequence: i64, media: MediaTime },
-    /// Admitted after a pause, or after a restart to be played behind the earlier sound: nothing is
-    /// missing between.
+    /// Admitted after a pause, or after a restart whose sound follows the earlier sound. Nothing is
+    /// missing in between.
     Resumed { sequence: i64, media: MediaTime },
-    /// Admitted; its timestamps jump while numbers continue.
+    /// Admitted. Its timestamps jump while numbers continue.
     Jumped { sequence: i64, media: MediaTime },
-    /// First of a restarted source, or of a replacement.
+    /// First packet of a restarted source, or of a replacement.
     Restarted {
         sequence: i64,
         media: MediaTime,
-        /// Packets of the same source lost before it, in an outage.
+        /// Packets of the same source that were lost before it, in an outage.
         missed: u64,
     },
-    /// Outlier; the next packet decides.
+    /// Outlier. The next packet decides.
     Doubted,
-    /// Sent long before the newest, and received while the source plays: a duplicate.
+    /// Sent long before the newest packet and received while the source plays: a duplicate.
     Repeated,
-    /// Another source, or its name from another address, while this one plays.
+    /// From another source, or from another address with the source's name, while the source plays.
     Foreign,
 }
 
 impl Source {
-    /// Decides on a packet; restarts the source if the packet requires it.
+    /// Decides on a packet. Restarts the source if the packet requires it.
     pub(crate) fn admit(
         &mut self,
         packet: &PacketHead,
@@ -68,10 +68,10 @@ impl Source {
         self.admit_from(packet, came, rate, |own| own.admit_own(packet, frames, came, rate))
     }
 
-    /// Decides on a packet that does not continue by the frame counter
-    /// ([`crate::frame_count::Sequel`]). Its number is then meaningless, its media time determines
+    /// Decides on a packet that does not continue the stream according to the frame counter
+    /// ([`crate::frame_count::Sequel`]). Its number has no meaning then; its media time determines
     /// playout.
-    pub(crate) fn admit_anew(
+    pub(crate) fn readmit(
         &mut self,
         packet: &PacketHead,
         frames: Frames,
@@ -84,7 +84,7 @@ impl Source {
         self.admit_from(packet, came, rate, |own| own.resume(packet, frames, came, rate))
     }
 
-    /// Applies `judge` to a packet in the source's name, unless it comes from a stranger.
+    /// Applies `judge` to a packet with the source's name, unless it comes from another host.
     fn admit_from(
         &mut self,
         packet: &PacketHead,
@@ -102,7 +102,8 @@ impl Source {
         admission
     }
 
-    /// Fast path for nearly all packets: the next one, of equal length, from the first address.
+    /// Fast path for nearly all packets: the next packet, with equal length, from the first
+    /// address.
     fn admit_next(
         &mut self,
         packet: &PacketHead,
@@ -131,8 +132,8 @@ impl Source {
         self.said_goodbye || now - self.heard > Self::SILENT
     }
 
-    /// Current and previous addresses of this source if the packet from `from` is its own; `None`
-    /// for a stranger's packet.
+    /// Returns the current and previous addresses of the source if the packet from `from` is its
+    /// own. `None` if another host sent the packet.
     fn endpoints_from(
         &self,
         packet: &PacketHead,
@@ -143,7 +144,8 @@ impl Source {
         if self.endpoints.has(from) {
             return Some((self.endpoints, self.before));
         }
-        // After a move, a source no longer sends from its old address: a stranger had taken over.
+        // After a move, a source no longer sends from its old address. So another host had taken
+        // over the name.
         if let Some(before) = self.before.filter(|before| before.has(from)) {
             return Some((before, None));
         }
@@ -153,7 +155,7 @@ impl Source {
         if arrival - self.heard > Self::MOVED {
             return Some((SourceEndpoints::only(from), self.before.or(Some(self.endpoints))));
         }
-        // A second network carries the same packets, with the same numbers and times.
+        // A second network carries the same packets, with the same numbers and timestamps.
         let endpoints = self.endpoints.with(from).filter(|_| self.is_in_step(packet, rate));
         endpoints.map(|endpoints| (endpoints, self.before))
     }
@@ -171,7 +173,7 @@ impl Source {
         let media = MediaTime::from_frames(self.timeline.peek(packet.media.value));
         let near = match packet.number.bits {
             16.. => self.number,
-            // Short numbers wrap within a brief outage: resolve them with the time.
+            // Short numbers wrap in a brief outage. Resolve them with the time.
             _ => self.number.going_on_from(self.number_at(media)),
         };
         (near.peek(packet.number.value) + self.shift, media)
@@ -212,9 +214,9 @@ impl Source {
                 reached.map(|frame| self.media_near(Wrapped::of(frame.as_frames(), 32).value));
             return restarted;
         }
-        // A silent sender may let its timestamps continue by the elapsed time.
-        let told = rate.span_of(media - self.end());
-        let in_time = (told - (came.at - self.heard)).abs() <= Self::JUMP;
+        // The timestamps of a silent sender may advance by the elapsed time.
+        let reported = rate.span_of(media - self.end());
+        let in_time = (reported - (came.at - self.heard)).abs() <= Self::JUMP;
         self.doubt = None;
         self.accept(packet, this, came.at, rate);
         match jumped && !in_time {
@@ -236,8 +238,8 @@ impl Source {
         self.steps = OddSteps { frames, packets, last: sequence, ..self.steps };
     }
 
-    /// Continues with a new run of sound once a second packet confirms it. If it begins before the
-    /// end of the sound, it cannot play behind it, so the source restarts.
+    /// Continues with a new run of sound after a second packet confirmed it. A run that begins
+    /// before the end of the sound cannot play after it, so the source restarts.
     fn resume(
         &mut self,
         packet: &PacketHead,
@@ -259,8 +261,8 @@ impl Source {
         Admission::Resumed { sequence, media }
     }
 
-    /// Packets missing between the newest and one that continues exactly by timestamp; `None` if it
-    /// does not.
+    /// Number of packets missing between the newest packet and one that continues it exactly by
+    /// timestamp. `None` if this packet does not.
     fn follows(&self, media: MediaTime, frames: Frames, rate: Rate) -> Option<i64> {
         let (between, length) = (media - self.end(), self.newest.frames.count());
         let near = between >= Frames::ZERO && between <= rate.frames_within(Self::JUMP);
@@ -285,9 +287,10 @@ impl Source {
         Admission::Renumbered { sequence, media }
     }
 
-    /// Packets of the newest length between the newest and this one, if number and timestamp agree:
-    /// the source continued through a long outage. If its card dropped frames, fewer packets were
-    /// numbered than the timestamp implies, so the elapsed time must agree.
+    /// Number of packets of the newest length between the newest packet and this one, if number and
+    /// timestamp agree. The source then continued through a long outage. If its card dropped
+    /// frames, there are fewer packets than the timestamp implies, so the elapsed time must agree
+    /// too.
     fn missed(&self, packet: &PacketHead, this: Extent, arrival: LocalTime, rate: Rate) -> u64 {
         let Extent { media, frames, .. } = this;
         let (between, length) = (media - self.end(), self.newest.frames.count());
@@ -298,16 +301,16 @@ impl Source {
         let last = self.number.going_on_from(self.newest.sequence - self.shift + most);
         let missed = last.peek(packet.number.value) - 1 + self.shift - self.newest.sequence;
         let skipped = between - Frames::new(missed * length);
-        let (told, passed) = (rate.span_of(between), arrival - self.heard);
-        let borne_out = (told - passed).abs() <= Self::UNSURE + passed.abs().divided(1000)
-            && rate.span_of(skipped) <= Self::JUMP + told.divided(16);
+        let (reported, passed) = (rate.span_of(between), arrival - self.heard);
+        let borne_out = (reported - passed).abs() <= Self::UNSURE + passed.abs().divided(1000)
+            && rate.span_of(skipped) <= Self::JUMP + reported.divided(16);
         let fits = skipped == Frames::ZERO || skipped > Frames::ZERO && borne_out;
         if missed > 0 && fits { missed.unsigned_abs() } else { 0 }
     }
 
-    /// Whether number and timestamp both show that the packet precedes the newest, with a plausible
-    /// number of packets between. Frames dropped by the card reduce that number. Returns `false` if
-    /// the range is too wide.
+    /// Whether both number and timestamp show that the packet precedes the newest, with a plausible
+    /// number of packets in between. Frames that the card dropped reduce that number. Returns
+    /// `false` if the range is too wide.
     fn passed(&self, packet: &PacketHead, media: MediaTime) -> bool {
         let (back, (shortest, longest)) = ((self.newest.media - media).count(), self.lengths);
         if back <= 0 || shortest <= Frames::ZERO {
@@ -321,14 +324,15 @@ impl Source {
         most - least <= 2 * Self::MAX_MISORDER && (least..=most).contains(&packets)
     }
 
-    /// Packets between the newest and the end of the sound before packets began to repeat.
+    /// Number of packets between the newest packet and the end of the sound before packets began to
+    /// repeat.
     fn repeats(&self) -> u64 {
         let again = self.reached.map_or(Frames::ZERO, |reached| reached - self.end());
         (again.count().max(0) / self.newest.frames.count().max(1)).unsigned_abs()
     }
 
-    /// Distance of `media` from the possible starts of a packet that is `ahead` of the newest, with
-    /// packets of known lengths between. Checked only for newer packets.
+    /// Distance of `media` from the possible starts of a packet that is `ahead` of the newest, if
+    /// the packets in between have known lengths. Only newer packets are checked.
     fn strayed(&self, ahead: i64, media: MediaTime) -> Frames {
         if ahead <= 0 {
             return Frames::ZERO;
@@ -352,15 +356,15 @@ impl Source {
         self.hear(packet, media, arrival, rate);
     }
 
-    /// Updates the state from a packet at any position.
-    // Always inline: otherwise called from two places, at 15 more instructions.
+    /// Updates the state with a packet at any position.
+    // Always inlined: otherwise it is called from two places, which costs 15 more instructions.
     #[inline(always)]
     fn hear(&mut self, packet: &PacketHead, media: MediaTime, arrival: LocalTime, rate: Rate) {
         self.stamped |= packet.capture.is_some();
-        self.begins_anew = packet.begins && !self.marked;
+        self.restarts_at = packet.begins && !self.marked;
         self.marked = packet.begins;
         self.received += 1;
-        // A source that sends after a silence is back: senders may leave a receiver for a while.
+        // A source that sends after a silence is back. Senders may leave a receiver for a while.
         self.said_goodbye &= arrival - self.heard <= Self::SILENT;
         self.heard = arrival;
         let transit = arrival - (LocalTime::ZERO + rate.span_of(media - MediaTime::ZERO));
@@ -370,7 +374,7 @@ impl Source {
         }
     }
 
-    /// Whether a packet is confirmed by its predecessor, or begins a run of sound.
+    /// Whether the previous packet confirms this packet, or the packet begins a run of sound.
     fn confirmed(&mut self, packet: &PacketHead, frames: Frames) -> bool {
         let this = (packet.stream, packet.number, packet.media);
         let next = packet.media.plus(frames.count());
@@ -385,7 +389,7 @@ impl Source {
         came: &Arrival,
         missed: u64,
     ) -> Admission {
-        // An outage does not reset the expected packets.
+        // An outage does not reset the number of expected packets.
         let (expected, received) = match missed {
             0 => (0, 0),
             missed => (self.expected() + missed, self.received),

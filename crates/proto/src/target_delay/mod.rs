@@ -1,17 +1,18 @@
-//! Adaptive jitter-buffer delay: the link offset with at most a given share of late packets.
+//! Adaptive jitter-buffer delay: the minimum link offset at which at most a given share of packets
+//! is late.
 //!
-//! Lost packets do not count (redundancy handles them), nor do packets that were late because this
-//! device stalled, since no latency would have helped.
+//! Lost packets do not count, because redundancy handles them. Packets that were late because this
+//! device stalled do not count either, because no latency would have helped.
 //!
-//! Each packet has a transit time: arrival minus capture, or minus a substitute without a mapped
-//! clock. A packet that just misses a block waits one period for the next, which plays the rest of
-//! the device's ring later. So a packet is in time, at any phase, if the link offset is at least
-//! transit plus ring. From this follow the late packets at each offset, and the offset.
+//! Each packet has a transit time: arrival minus capture, or minus a substitute if the clock is not
+//! mapped. A packet that just misses a block waits one period for the next block, which plays the
+//! rest of the device's ring later. So a packet is in time, at any phase, if the link offset is at
+//! least transit plus ring. The number of late packets at each offset follows from this.
 //!
-//! There are two memories. The need of the last ten to twelve seconds is met at once. An additional
-//! need in the last hundred seconds, from rarer events, is met up to the spread of the last ten:
-//! enough for a continuing tail, not for past spikes. For alternatives see
-//! docs/internals/decisions/0012-depth.md.
+//! There are two memories. The offset always covers the need of the last ten to twelve seconds.
+//! Rarer events of the last hundred seconds add to it, at most by the spread of the last ten
+//! seconds. This is sufficient for a continuing tail, but does not reserve time for old spikes. For
+//! alternatives see docs/internals/decisions/0012-depth.md.
 
 mod curve;
 mod histogram;
@@ -37,9 +38,9 @@ pub struct DepthConfig {
     pub takes: Span,
     /// Minimum link offset.
     pub least: Span,
-    /// Maximum link offset for the capacity.
+    /// Maximum link offset that the buffer has room for.
     pub longest: Span,
-    /// Initial link offset, until measured.
+    /// Initial link offset, used until the first measurement.
     pub start: Span,
 }
 
@@ -56,7 +57,7 @@ pub struct Journal {
     pub greatest: Span,
     /// Number of rises.
     pub rises: u64,
-    /// Number of falls, each from one resting point to the next.
+    /// Number of falls. Each ends at another stable offset.
     pub falls: u64,
     /// Largest single step in either direction.
     pub largest_step: Span,
@@ -67,7 +68,7 @@ enum DepthState {
     Learning,
     Resting,
     Rising,
-    /// A lower offset would suffice, since this instant.
+    /// A lower offset has been sufficient since this time.
     Spare(LocalTime),
     Falling(LocalTime),
 }
@@ -78,13 +79,13 @@ pub struct Depth {
     config: DepthConfig,
     recent: SlidingHistogram,
     memory: SlidingHistogram,
-    /// Repair time of lost packets, and their share in 10⁻⁹.
+    /// Repair time of lost packets, and the share of lost packets in 10⁻⁹.
     repair: Option<Repair>,
     most: Option<Span>,
     offset: Span,
     course: DepthState,
     polled: Option<LocalTime>,
-    /// Time in which packets arrived: without packets, memory does not age.
+    /// Time during which packets arrived. Without packets, the memories do not age.
     passed: LocalTime,
     /// Value of `passed` at the first packet of the memory.
     began: LocalTime,
@@ -94,38 +95,40 @@ pub struct Depth {
 }
 
 impl Depth {
-    /// Parts and their length in the short memory: 10 to 12 s. Rarer spikes are handled each time.
+    /// Number of parts of the short memory, and their length: 10 to 12 s in total. Rarer spikes
+    /// raise the offset each time.
     const RECENT: (usize, Span) = (5, Span::from_secs(2));
-    /// Parts and their length in the long memory: 100 to 110 s, in which 0.01 % of 1000 packets a
-    /// second are ten.
+    /// Number of parts of the long memory, and their length: 100 to 110 s in total. At 1000 packets
+    /// per second, 0.01 % of them are ten packets.
     const MEMORY: (usize, Span) = (10, Span::from_secs(10));
-    /// Packets that suffice as a measurement.
+    /// Number of packets that is sufficient for a measurement.
     const ENOUGH: u64 = 100;
-    /// Time after which fewer packets suffice, at least `FEW`.
+    /// Time after which `FEW` packets are sufficient.
     const TIMEOUT: Span = Span::from_millis(250);
     const FEW: u64 = 8;
-    /// Packets in the tail for which the long memory is reliable, to a third.
+    /// Number of packets in the tail that makes the long memory reliable, to within a third.
     const KNOWN: u64 = 10;
-    /// Minimum addition by the long memory: a few deviations of a quiet network.
+    /// Minimum amount that the long memory may add: a few standard deviations of a quiet network.
     const MARGIN: Span = Span::from_micros(250);
     /// Possible playout error while the servo corrects it.
     const SLACK: Span = Span::from_micros(50);
-    /// Minimum time before a fall: the short memory must be full.
+    /// Minimum time before a fall, so that the short memory is full.
     const KNOWN_FOR: Span = Self::RECENT.1.times(Self::RECENT.0 as i64);
-    /// Minimum reduction. The band is an eighth of the spread; four bands are reduced at once.
+    /// Minimum reduction. The band is an eighth of the spread. An excess of four bands is reduced
+    /// at once.
     const BAND: Span = Span::from_micros(100);
-    /// Wait before a reduction by one band: the need varies by chance.
+    /// Wait before a reduction by one band, because the need varies by chance.
     const PATIENT: Span = Span::from_secs(60);
-    /// Maximum rise made by resampling, which takes about a second.
+    /// Maximum rise by resampling, which takes about a second. Larger rises are steps.
     const CREEP: Span = Span::from_micros(200);
     /// Rate of change by resampling: the servo's maximum, a third of a cent.
     const PPM: i64 = 180;
-    /// Maximum duration of a fall by resampling; longer ones wait for a pause.
+    /// Maximum duration of a fall by resampling. Longer falls wait for a pause.
     const LONG_FALL: Span = Span::from_secs(15);
-    /// Maximum wait for a pause, before a cut with cross-fades.
+    /// Maximum wait for a pause. The fall is then a cut with cross-fades.
     const NO_PAUSE: Span = Span::from_secs(10);
 
-    /// Creates a state without measurements. Only this allocates.
+    /// Creates a state without measurements. Only this function allocates.
     pub fn new(config: DepthConfig) -> Self {
         Self {
             recent: SlidingHistogram::new(Self::RECENT.0, Self::RECENT.1),
@@ -150,7 +153,7 @@ impl Depth {
         self.memory.record(transit);
     }
 
-    /// Forgets all measurements, after a change of the sender or of the reference for transit
+    /// Discards all measurements, after a change of the sender or of the reference for transit
     /// times. The link offset stays until the next measurement.
     pub fn forget(&mut self) {
         self.recent.clear();
@@ -159,7 +162,7 @@ impl Depth {
         self.began = self.passed;
     }
 
-    /// Changes the initial link offset, unless something was measured.
+    /// Changes the initial link offset. Has no effect after the first measurement.
     pub(crate) fn start_at(&mut self, offset: Span) {
         if self.journal.first.is_none() {
             self.offset = offset.max(self.config.least).min(self.longest());
@@ -170,9 +173,9 @@ impl Depth {
         (self.config.takes, self.config.least) = (takes, least);
     }
 
-    /// Sets a limit for the link offset, beyond which packets are late; `None` for the capacity. If
-    /// the path takes longer, the limit is the fastest packet's need in the last ten seconds plus a
-    /// fifth of `most`, since otherwise all packets are late.
+    /// Sets the maximum link offset; later packets are late. `None` means the capacity of the
+    /// buffer. If the path takes longer than `most`, all packets would be late. The maximum is then
+    /// the need of the fastest packet in the last ten seconds, plus a fifth of `most`.
     pub(crate) fn set_max(&mut self, most: Option<Span>) {
         self.most = most;
         self.offset = self.offset.min(self.longest());
@@ -186,8 +189,9 @@ impl Depth {
         most.max(way).min(longest)
     }
 
-    /// Sets the share of `lost` packets (10⁻⁹), each repaired within `budget` of its departure.
-    /// While more are lost than the target allows, the offset includes the repair time.
+    /// Sets the share of `lost` packets (10⁻⁹), each of which is repaired within `budget` after its
+    /// departure. While more packets are lost than the target allows, the offset includes the
+    /// repair time.
     pub(crate) fn set_repair(&mut self, budget: Span, lost: u32) {
         self.repair = Repair::new(budget, lost);
     }
@@ -216,8 +220,9 @@ impl Depth {
         Some(wanted.max(self.config.least).min(self.longest()))
     }
 
-    /// Allowed late packets among the newest. Once the long memory knows the tail, plus two
-    /// standard deviations of a Poisson distribution (chance in one of forty stretches).
+    /// Number of late packets that is allowed among the newest. When the long memory knows the
+    /// tail, two standard deviations of a Poisson distribution are added: one stretch in forty
+    /// exceeds them by chance.
     fn allowed_recently(&self) -> u64 {
         let (target, count) = (self.config.loss_target, self.recent.all().count());
         if target.allowed(self.memory.all().count()) < Self::KNOWN {
@@ -227,8 +232,8 @@ impl Depth {
         (expected + 2.0 * expected.sqrt()) as u64
     }
 
-    /// Advances; returns the link offset if it changed. `quiet` means a pause in the sound, where a
-    /// jump is inaudible. Call about fifty times a second.
+    /// Advances the state and returns the link offset if it changed. `quiet` means a pause in the
+    /// sound, in which a jump is inaudible. Call it about fifty times per second.
     pub fn poll(&mut self, now: LocalTime, quiet: bool) -> Option<Span> {
         let since = self.polled.replace(now).map_or(Span::ZERO, |before| now - before);
         if core::mem::take(&mut self.fresh) == 0 {
@@ -240,7 +245,7 @@ impl Depth {
         self.memory.roll(self.passed);
         let before = self.offset;
         let wanted = self.wanted()?;
-        // A long path may have become shorter.
+        // The path may have become shorter.
         let longest = self.longest();
         if self.most.is_some_and(|most| longest <= most) {
             self.offset = self.offset.min(longest);
@@ -266,7 +271,7 @@ impl Depth {
             return;
         }
         let (before, wanted) = (self.offset, self.rest(wanted));
-        // A tenth of a second is a short measurement, and cuts are audible: small falls are left to
+        // A tenth of a second is a short measurement, and cuts are audible. Leave small falls to
         // resampling.
         let near = before - wanted <= Self::LONG_FALL.times(Self::PPM).divided(1_000_000);
         let first = if near { before.max(wanted) } else { wanted };
@@ -324,7 +329,7 @@ impl Depth {
         self.course = if fall < excess { DepthState::Falling(since) } else { DepthState::Resting };
     }
 
-    /// Target offset: slightly above `wanted`, to avoid repeated moves.
+    /// Returns an offset slightly above `wanted`, to avoid repeated changes.
     fn rest(&self, wanted: Span) -> Span {
         let spare = if wanted > self.config.least { self.band(wanted).half() } else { Span::ZERO };
         (wanted + spare).min(self.longest())
@@ -341,7 +346,7 @@ impl Depth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Repair {
     budget: Span,
-    /// Their share, in 10⁻⁹.
+    /// Share of lost packets, in 10⁻⁹.
     lost: u32,
 }
 
@@ -350,8 +355,8 @@ impl Repair {
         (budget > Span::ZERO).then_some(Self { budget, lost })
     }
 
-    /// Transit time plus repair time, such that at most the target share of all packets is lost and
-    /// repaired too late. `None` if the target allows all losses.
+    /// Returns transit time plus repair time, so that at most the target share of all packets is
+    /// lost and repaired too late. `None` if the target allows all losses.
     fn transit(self, transits: &Histogram, target: LossTarget) -> Option<Span> {
         let target = target.parts();
         if self.lost <= target {
@@ -362,7 +367,7 @@ impl Repair {
     }
 }
 
-/// Histogram of the last parts of time: the oldest is dropped when a new one begins.
+/// Histogram of the most recent parts of time. The oldest part is dropped when a new one begins.
 #[derive(Debug, Clone)]
 struct SlidingHistogram {
     parts: Box<[Histogram]>,
@@ -373,7 +378,8 @@ struct SlidingHistogram {
 }
 
 impl SlidingHistogram {
-    /// Creates a histogram with `parts` of `length`, plus the current one. Only this allocates.
+    /// Creates a histogram with `parts` of `length`, plus the current part. Only this function
+    /// allocates.
     fn new(parts: usize, length: Span) -> Self {
         Self {
             parts: (0..=parts).map(|_| Histogram::default()).collect(),

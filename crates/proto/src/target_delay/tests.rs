@@ -36,15 +36,15 @@ fn pass(
     quiet: bool,
     transit: impl Fn(i64) -> Span,
 ) -> Vec<(i64, Span)> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for milli in from * 1000..to * 1000 {
         depth.observe(transit(milli));
         if milli % 20 == 19 {
             let now = LocalTime::ZERO + Span::from_millis(milli);
-            told.extend(depth.poll(now, quiet).map(|offset| (milli, offset)));
+            reported.extend(depth.poll(now, quiet).map(|offset| (milli, offset)));
         }
     }
-    told
+    reported
 }
 
 /// A quiet network: 1.2 ms plus up to 30 µs.
@@ -71,11 +71,11 @@ fn spikes(until: i64) -> impl Fn(i64) -> Span {
 fn a_quiet_wire_is_waited_for_as_long_as_it_takes_from_the_first_tenth_second_on() {
     let mut depth = depth_from(Span::from_millis(50));
     assert_eq!(depth.offset(), Span::from_millis(50));
-    let told = pass(&mut depth, (0, 1), false, wire);
-    assert_eq!(told[0].0, 99, "{told:?}");
+    let reported = pass(&mut depth, (0, 1), false, wire);
+    assert_eq!(reported[0].0, 99, "{reported:?}");
     let needed = micros(1_230) + TAKES;
-    assert!(depth.offset() >= needed, "{told:?}");
-    assert!(depth.offset() <= needed + micros(130), "{told:?}");
+    assert!(depth.offset() >= needed, "{reported:?}");
+    assert!(depth.offset() <= needed + micros(130), "{reported:?}");
     pass(&mut depth, (1, 120), false, wire);
     let Journal { before, rises, falls, least, greatest, .. } = *depth.journal();
     assert_eq!(before, Span::from_millis(50), "what it began with");
@@ -86,9 +86,9 @@ fn a_quiet_wire_is_waited_for_as_long_as_it_takes_from_the_first_tenth_second_on
 fn from_little_more_than_a_quiet_wire_takes_it_comes_down_without_a_step_after_ten_seconds() {
     let mut depth = depth();
     assert_eq!(pass(&mut depth, (0, 10), true, wire), []);
-    let told = pass(&mut depth, (10, 22), false, wire);
-    let steps = told.windows(2).map(|two| two[0].1 - two[1].1);
-    assert!(told[0].1 > micros(4_990) && steps.max() <= Some(micros(4)), "{told:?}");
+    let reported = pass(&mut depth, (10, 22), false, wire);
+    let steps = reported.windows(2).map(|two| two[0].1 - two[1].1);
+    assert!(reported[0].1 > micros(4_990) && steps.max() <= Some(micros(4)), "{reported:?}");
     let needed = micros(1_230) + TAKES;
     assert!((needed..=needed + micros(130)).contains(&depth.offset()), "{:?}", depth.offset());
     let Journal { first, falls, .. } = *depth.journal();
@@ -99,9 +99,9 @@ fn from_little_more_than_a_quiet_wire_takes_it_comes_down_without_a_step_after_t
 fn a_network_that_slows_down_is_followed_at_once() {
     let mut depth = depth();
     pass(&mut depth, (0, 60), false, wire);
-    let told = pass(&mut depth, (60, 61), false, |milli| wire(milli) + Span::from_millis(5));
+    let reported = pass(&mut depth, (60, 61), false, |milli| wire(milli) + Span::from_millis(5));
     let needed = micros(6_200) + TAKES;
-    assert!(told[0].0 < 60_020 && told[0].1 > needed, "{told:?}");
+    assert!(reported[0].0 < 60_020 && reported[0].1 > needed, "{reported:?}");
 }
 
 #[test]
@@ -131,9 +131,9 @@ fn a_short_way_down_is_gone_by_resampling_alone() {
     let mut depth = depth();
     pass(&mut depth, (0, 60), false, spikes_of(2_000, 60));
     assert!(depth.offset() > Span::from_millis(5), "{:?}", depth.offset());
-    let told = pass(&mut depth, (60, 90), false, spikes_of(2_000, 60));
+    let reported = pass(&mut depth, (60, 90), false, spikes_of(2_000, 60));
     assert!(depth.offset() < micros(3_600), "{:?}", depth.offset());
-    let steps = told.windows(2).map(|two| two[0].1 - two[1].1);
+    let steps = reported.windows(2).map(|two| two[0].1 - two[1].1);
     assert!(steps.clone().all(|step| step <= micros(4)), "{:?}", steps.max());
 }
 
@@ -141,8 +141,8 @@ fn a_short_way_down_is_gone_by_resampling_alone() {
 fn what_comes_back_each_two_seconds_is_waited_for_all_the_time() {
     let mut depth = depth();
     pass(&mut depth, (0, 10), false, spikes(300));
-    let told = pass(&mut depth, (10, 300), false, spikes(300));
-    assert!(told.is_empty(), "{told:?}");
+    let reported = pass(&mut depth, (10, 300), false, spikes(300));
+    assert!(reported.is_empty(), "{reported:?}");
 }
 
 #[test]
@@ -217,8 +217,8 @@ fn what_was_forgotten_is_measured_anew_and_the_offset_stays_until_then() {
     depth.forget();
     assert_eq!(depth.poll(LocalTime::ZERO + Span::from_secs(10), false), None);
     assert_eq!(depth.offset(), before);
-    let told = pass(&mut depth, (10, 11), false, |milli| wire(milli) - Span::from_millis(1));
-    assert_eq!(told[0], (10_099, Span::from_millis(3)));
+    let reported = pass(&mut depth, (10, 11), false, |milli| wire(milli) - Span::from_millis(1));
+    assert_eq!(reported[0], (10_099, Span::from_millis(3)));
 }
 
 #[test]

@@ -45,16 +45,14 @@ impl PacketHeads {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotCarried {
     /// Unsupported nominal rate.
-    #[error("AVTP has no rate of {0}; use {all}", all = Rate::listed(avtp::carries))]
+    #[error("AVTP does not support {0}; use {all}", all = Rate::listed(avtp::carries))]
     Rate(Rate),
     /// AAF has only formats of single samples (IEEE 1722-2016 table 23).
-    #[error(
-        "AVTP carries single samples, and nothing compressed such as {0}; use --format l24, or rtp://"
-    )]
+    #[error("AVTP does not support compressed formats such as {0}; use --format l24, or rtp://")]
     Codec(&'static str),
     /// Too long for the length field.
     #[error(
-        "packets of {ptime} hold {bytes} bytes of sound, and AVTP counts up to 65535; use a shorter --ptime"
+        "packets of {ptime} have {bytes} bytes of audio: must be at most 65535 for AVTP; use a shorter --ptime"
     )]
     Length {
         /// Duration of a packet.

@@ -25,7 +25,7 @@ pub struct TooLongFrame {
 impl fmt::Display for TooLongFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { length, most } = self;
-        write!(f, "a frame of {length} bytes was announced where {most} are the most")
+        write!(f, "frame of {length} bytes is too long: must be at most {most}")
     }
 }
 

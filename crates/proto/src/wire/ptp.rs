@@ -161,7 +161,7 @@ pub struct PtpAnswer {
     /// Sequence number of the query.
     pub sequence: u16,
     /// Data of the response.
-    pub told: PtpData,
+    pub reported: PtpData,
 }
 
 /// Query for a data set.
@@ -238,10 +238,10 @@ pub fn answer(datagram: &[u8]) -> Option<PtpAnswer> {
     let mut body = PtpReader(from.0.get(..usize::from(length))?);
     let id = body.short()?;
     let asked = Asked::ALL.into_iter().find(|asked| asked.id() == id)?;
-    Some(PtpAnswer { domain, clock, sequence, told: told(asked, &mut body)? })
+    Some(PtpAnswer { domain, clock, sequence, reported: reported(asked, &mut body)? })
 }
 
-fn told(asked: Asked, body: &mut PtpReader<'_>) -> Option<PtpData> {
+fn reported(asked: Asked, body: &mut PtpReader<'_>) -> Option<PtpData> {
     Some(match asked {
         Asked::Current => PtpData::Current {
             steps: body.short()?,
@@ -272,7 +272,7 @@ fn told(asked: Asked, body: &mut PtpReader<'_>) -> Option<PtpData> {
 impl PtpAnswer {
     /// Writes the response like a daemon and returns its length. For tests.
     pub fn write(&self, room: &mut [u8; MAX_BYTES]) -> usize {
-        let (asked, bytes) = match self.told {
+        let (asked, bytes) = match self.reported {
             PtpData::Current { .. } => (Asked::Current, 18),
             PtpData::Port { .. } => (Asked::Port, 26),
             PtpData::TimeStatus { .. } => (Asked::TimeStatus, 50),
@@ -282,7 +282,7 @@ impl PtpAnswer {
         head(datagram, self.domain, self.sequence, RESPONSE, asked.id());
         datagram[20..28].copy_from_slice(&self.clock.0);
         let body = &mut datagram[QUESTION_BYTES..];
-        match self.told {
+        match self.reported {
             PtpData::Current { steps, offset, path_delay } => {
                 body[..2].copy_from_slice(&steps.to_be_bytes());
                 let scaled = |span: Span| (span.as_nanos() << 16).to_be_bytes();
@@ -345,8 +345,8 @@ pub struct PtpAnswers {
 
 impl PtpAnswers {
     /// Adds a response.
-    pub fn take(&mut self, told: PtpData) {
-        match told {
+    pub fn take(&mut self, reported: PtpData) {
+        match reported {
             PtpData::Current { path_delay, .. } => self.delay = Some(path_delay),
             // Slave ports come last in the order of states.
             PtpData::Port { state, .. } => self.port = self.port.max(Some(state)),

@@ -144,22 +144,22 @@ impl core::fmt::Display for DescriptionError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SdpFault {
     /// More than [`MAX_BYTES`].
-    #[error("{0} bytes are no session description; is this another file?")]
+    #[error("too long for a session description: {0} bytes; is this another file?")]
     Bytes(usize),
     /// More than [`MAX_LINES`].
-    #[error("{0} lines are no session description; is this another file?")]
+    #[error("too long for a session description: {0} lines; is this another file?")]
     Lines(usize),
     /// More than [`MAX_MEDIA`].
-    #[error("{0} streams in one description are too many; keep the one to receive")]
+    #[error("too many streams in the description: {0}; keep the one to receive")]
     Media(usize),
     /// Not SDP.
     #[error("not SDP; the first line of a description is v=0, each further one is X=VALUE")]
     NotSdp,
     /// No audio stream.
-    #[error("no audio stream is described; an m=audio line is missing")]
+    #[error("no audio stream; an m=audio line is missing")]
     NoAudio,
     /// A transport other than RTP.
-    #[error("the transport {0} is not carried; have the sender offer RTP/AVP")]
+    #[error("unsupported transport '{0}'; have the sender offer RTP/AVP")]
     Transport(String),
     /// UDP port 0 (RFC 3264 §5.1).
     #[error("UDP port 0 disables this stream; have the sender enable it")]
@@ -168,7 +168,7 @@ pub enum SdpFault {
     #[error("invalid UDP port '{0}': must be 1 to 65534")]
     UdpPort(String),
     /// Missing `c=` line.
-    #[error("no destination is given; a line such as c=IN IP4 239.1.2.3/32 is missing")]
+    #[error("no destination; a line such as c=IN IP4 239.1.2.3/32 is missing")]
     NoDestination,
     /// A `c=` line without an IP address.
     #[error("invalid destination '{0}': must be IN IP4 ADDRESS or IN IP6 ADDRESS")]
@@ -182,7 +182,7 @@ pub enum SdpFault {
     #[error("invalid a=rtpmap:{0}: must be TYPE CODING/RATE/CHANNELS")]
     Map(String),
     /// Unsupported coding.
-    #[error("the coding {0} is not carried; have the sender use L16 or L24")]
+    #[error("unsupported coding '{0}'; have the sender use L16 or L24")]
     Coding(String),
     /// Unsupported rate or channel count.
     #[error(transparent)]
@@ -217,10 +217,10 @@ pub enum SdpOddity {
     #[error("expected {0}")]
     Expected(&'static str),
     /// Packet time beyond the limit; received packets have their own length.
-    #[error("packets of {0} exceed the maximum of 20ms; received packets tell their length")]
+    #[error("packets of {0} exceed the maximum of 20ms; the length of received packets is used")]
     PacketTime(Span),
     /// Packet size beyond the limit.
-    #[error("packets of {0} bytes exceed a UDP datagram; received packets tell their length")]
+    #[error("packets of {0} bytes exceed a UDP datagram; the length of received packets is used")]
     PacketBytes(i64),
     /// Repeated line.
     #[error("only the first is used")]
@@ -238,6 +238,6 @@ pub enum SdpOddity {
     #[error("the stream is inactive")]
     Inactive,
     /// Encrypted stream without a key in the description.
-    #[error("the stream is encrypted and its key is not given")]
+    #[error("the stream is encrypted, but its key is missing")]
     NoKey,
 }

@@ -257,16 +257,16 @@ fn a_talker_that_pauses_or_begins_again_is_placed_anew_once_and_lost_nothing() {
             road.play(500, |_, _| true);
             road.pause(pause, again);
             road.play(500, |_, _| true);
-            let told = format!("{encapsulation:?}, {pause} ms, {again}");
+            let reported = format!("{encapsulation:?}, {pause} ms, {again}");
             let counters = *road.receiver.counters();
-            assert_eq!((counters.lost, counters.resyncs), (0, 1), "{told}: {counters:?}");
-            assert_eq!((counters.duplicate, counters.on_probation), (0, 1), "{told}");
+            assert_eq!((counters.lost, counters.resyncs), (0, 1), "{reported}: {counters:?}");
+            assert_eq!((counters.duplicate, counters.on_probation), (0, 1), "{reported}");
             // The old run plays to its end; the new one plays from the second packet.
             let unheard = road.unheard();
             let (ended, begins) = (500 * 48, (500 + pause) * 48 + 3);
             let whole = |frame: &i64| (ended..begins + 6 + 96).contains(frame);
-            assert!(unheard.iter().all(whole), "{told}: {unheard:?}");
-            assert!(unheard.len() as i64 >= begins - ended, "{told}");
+            assert!(unheard.iter().all(whole), "{reported}: {unheard:?}");
+            assert!(unheard.len() as i64 >= begins - ended, "{reported}");
         }
     }
 }
@@ -303,15 +303,15 @@ fn what_was_sent_before_a_talker_began_again_is_heard_to_its_end_wherever_its_fr
         road.pause(12, true);
         road.within = eighth(eighths);
         road.play(500, |_, _| true);
-        let told = format!("{eighths}/8 of a frame, {aside}/8 aside");
+        let reported = format!("{eighths}/8 of a frame, {aside}/8 aside");
         let unheard = road.unheard();
         let before = unheard.iter().filter(|frame| **frame < 500 * 48).count();
-        assert_eq!(before, 0, "{told}: {unheard:?}");
+        assert_eq!(before, 0, "{reported}: {unheard:?}");
         let after = &road.heard[road.heard.len() - 400 * 48..];
         let frames: Vec<i64> = after.iter().filter_map(|(_, frame)| *frame).collect();
-        assert_eq!(frames.len(), after.len(), "{told}: what comes now is copied as well");
+        assert_eq!(frames.len(), after.len(), "{reported}: what comes now is copied as well");
         let counters = *road.receiver.counters();
-        assert_eq!((counters.lost, counters.resyncs), (0, 1), "{told}: {counters:?}");
+        assert_eq!((counters.lost, counters.resyncs), (0, 1), "{reported}: {counters:?}");
     }
 }
 
@@ -332,16 +332,20 @@ fn a_packet_whose_time_is_seconds_away_disturbs_nothing_whatever_it_says_of_a_re
             });
             stray[1] ^= restarts;
             stray[2] = stray[2].wrapping_add(strays);
-            let told = u32::from_be_bytes([12, 13, 14, 15].map(|at| stray[at]));
+            let reported = u32::from_be_bytes([12, 13, 14, 15].map(|at| stray[at]));
             let away = Span::from_millis(millis).as_nanos() as u32;
-            stray[12..16].copy_from_slice(&told.wrapping_add(away).to_be_bytes());
+            stray[12..16].copy_from_slice(&reported.wrapping_add(away).to_be_bytes());
             let now = START + RATE.span_of(Frames::new(road.blocks * PERIOD.count()));
             road.receiver.handle(&stray, now, now);
         }
         road.play(100, |_, _| true);
-        let (counters, told) = (*road.receiver.counters(), format!("{restarts} {millis} ms"));
-        assert_eq!(road.unheard(), [], "{told}: {counters:?}");
-        assert_eq!((counters.resyncs, counters.lost, counters.on_probation), (0, 0, 8), "{told}");
+        let (counters, reported) = (*road.receiver.counters(), format!("{restarts} {millis} ms"));
+        assert_eq!(road.unheard(), [], "{reported}: {counters:?}");
+        assert_eq!(
+            (counters.resyncs, counters.lost, counters.on_probation),
+            (0, 0, 8),
+            "{reported}"
+        );
     }
 }
 
@@ -359,8 +363,8 @@ fn packets_of_one_frame_are_heard_whole_and_those_that_nobody_could_follow_are_t
         assert_eq!(of_all, (48_000, 0, 0, 0), "{counters:?}");
         assert_eq!(counters.trace_overflow == 0, all, "{counters:?}");
         let waiting = RATE.frames_within(latency).count().unsigned_abs();
-        let told = road.passages + counters.trace_overflow;
-        assert!((48_000 - waiting..=48_000).contains(&told), "{told}: {counters:?}");
+        let reported = road.passages + counters.trace_overflow;
+        assert!((48_000 - waiting..=48_000).contains(&reported), "{reported}: {counters:?}");
     }
 }
 
@@ -368,7 +372,7 @@ fn packets_of_one_frame_are_heard_whole_and_those_that_nobody_could_follow_are_t
 fn a_capture_is_known_only_where_somebody_tells_how_long_before_the_presentation_it_was() {
     let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
     let config = JitterBufferConfig {
-        captures_told: false,
+        captures_reported: false,
         ..JitterBufferConfig::new(
             AafUnpack::of(Encapsulation::Ethernet, Some(STREAM)),
             format(SampleFormat::L16),
@@ -393,18 +397,18 @@ fn a_capture_is_known_only_where_somebody_tells_how_long_before_the_presentation
 #[test]
 fn a_talker_presents_by_the_clock_that_it_was_told_last_and_says_when_that_is_uncertain() {
     let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L24);
-    let told = |road: &mut Road| {
-        let mut told = Vec::new();
+    let reported = |road: &mut Road| {
+        let mut reported = Vec::new();
         road.play(1, |_, packet| {
-            told.push((packet[3], u32::from_be_bytes([12, 13, 14, 15].map(|at| packet[at]))));
+            reported.push((packet[3], u32::from_be_bytes([12, 13, 14, 15].map(|at| packet[at]))));
             true
         });
-        told[0]
+        reported[0]
     };
-    let (sure, before) = told(&mut road);
+    let (sure, before) = reported(&mut road);
     let on = Span::from_micros(300);
     road.sender.set_presentation_clock(ClockMapping::known(WALL + on, Span::ZERO), true);
-    let (uncertain, after) = told(&mut road);
+    let (uncertain, after) = reported(&mut road);
     assert_eq!((sure, uncertain), (0, 1));
     let between = (RATE.span_of(PERIOD) + on).as_nanos() as u32;
     assert_eq!(after.wrapping_sub(before), between);

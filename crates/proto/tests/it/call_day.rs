@@ -182,11 +182,11 @@ impl Talk {
     }
 
     /// Cuts the line: both ends notice at once, or only by timeout.
-    fn cut(&mut self, told: bool, span: Span) {
+    fn cut(&mut self, reported: bool, span: Span) {
         self.up = false;
         self.there.clear();
         self.back.clear();
-        if told && let Some(line) = self.line.take() {
+        if reported && let Some(line) = self.line.take() {
             self.answering.gone(line, self.now);
             self.caller.line_lost(self.now);
         }
@@ -246,14 +246,14 @@ fn a_day_of_talk_with_lost_lines_changes_and_holds_grows_by_nothing() {
         talk.talk(Span::from_secs(3_600));
         *hour = live_bytes();
     }
-    let told = format!("{after:?} bytes after each hour; {:?}", talk.tally);
-    println!("{told}");
-    assert!(after.iter().all(|hour| *hour <= after[0]), "{told}");
+    let reported = format!("{after:?} bytes after each hour; {:?}", talk.tally);
+    println!("{reported}");
+    assert!(after.iter().all(|hour| *hour <= after[0]), "{reported}");
     let Tally { begun, away, resumed, changed, held, kept, paths, pongs, ended, .. } = talk.tally;
-    assert_eq!((begun, ended, away), (1, 0, resumed), "one call: {told}");
+    assert_eq!((begun, ended, away), (1, 0, resumed), "one call: {reported}");
     let often = [resumed, held, kept, paths].map(|count| count > 25 * HOURS as u32);
-    assert_eq!(often, [true; 4], "{told}");
-    assert!(changed > 400 * HOURS as u32 && pongs > 2_000 * HOURS as u32, "{told}");
+    assert_eq!(often, [true; 4], "{reported}");
+    assert!(changed > 400 * HOURS as u32 && pongs > 2_000 * HOURS as u32, "{reported}");
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn coded(terms: &CallTerms, sample: SampleFormat) -> CallTerms {
 }
 
 fn kept(caller: &mut CallerEnd) {
-    caller.said(CallMessage::Kept(CallReason::new("that is not had here")), NOW);
+    caller.said(CallMessage::Kept(CallReason::new("unsupported transport; use another")), NOW);
 }
 
 #[test]

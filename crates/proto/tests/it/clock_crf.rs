@@ -80,9 +80,9 @@ impl Talker {
     /// Checks that the reported rate is true within the reported error, which is at most `within`.
     #[track_caller]
     fn is_followed(&self, within: f64) {
-        let told = self.follower.told(self.now()).expect("nothing is known");
-        let off = (told.rate.as_f64() - self.ppm).abs();
-        let unsure = told.uncertainty().as_f64();
+        let reported = self.follower.reported(self.now()).expect("nothing is known");
+        let off = (reported.rate.as_f64() - self.ppm).abs();
+        let unsure = reported.uncertainty().as_f64();
         assert!(off <= unsure, "{off} ppm off, and said to be within {unsure}");
         assert!(unsure <= within, "only known to {unsure} ppm");
     }
@@ -185,15 +185,15 @@ fn a_talker_that_is_silent_is_held_and_less_sure_with_time_and_followed_again() 
     talker.speak(2000);
     let spoke = talker.now();
     assert_eq!(talker.follower.standing(spoke).state, CrfState::Heard);
-    let mut before = talker.follower.told(spoke).unwrap();
+    let mut before = talker.follower.reported(spoke).unwrap();
     for seconds in [1, 10, 100, 1000] {
         let now = spoke + Span::from_secs(seconds);
-        let told = talker.follower.told(now).unwrap();
-        assert_eq!(told.rate, before.rate);
-        assert!(told.deviation > before.deviation, "{seconds}");
+        let reported = talker.follower.reported(now).unwrap();
+        assert_eq!(reported.rate, before.rate);
+        assert!(reported.deviation > before.deviation, "{seconds}");
         let held = CrfState::Held { since: spoke, comes: false };
         assert_eq!(talker.follower.standing(now).state, held);
-        before = told;
+        before = reported;
     }
     talker.lose(500 * 100);
     talker.ppm += 0.7;
@@ -212,7 +212,7 @@ fn times_that_are_said_to_be_uncertain_are_not_relied_upon() {
     let standing = talker.follower.standing(talker.now());
     let held = CrfState::Held { since: certain, comes: true };
     assert_eq!((standing.counters.uncertain_clock, standing.state), (1000, held));
-    assert!((standing.told.unwrap().rate.as_f64() - 9.0).abs() < 0.5);
+    assert!((standing.reported.unwrap().rate.as_f64() - 9.0).abs() < 0.5);
     (talker.head.uncertain, talker.ppm) = (false, 9.0);
     talker.speak(1000);
     talker.is_followed(1.0);
@@ -269,22 +269,22 @@ fn the_first_talker_that_comes_is_followed_until_it_is_silent() {
     }
     let now = talkers[0].now();
     assert_eq!(follower.standing(now).stream, Some(STREAM));
-    assert!((follower.told(now).unwrap().rate.as_f64() - 7.0).abs() < 1.0);
+    assert!((follower.reported(now).unwrap().rate.as_f64() - 7.0).abs() < 1.0);
     for _ in 0..2000 {
         let packet = talkers[1].packet();
         follower.handle(&packet, talkers[1].now());
     }
     let now = talkers[1].now();
     assert_eq!(follower.standing(now).stream, Some(StreamId(2)));
-    assert!((follower.told(now).unwrap().rate.as_f64() + 7.0).abs() < 1.0);
+    assert!((follower.reported(now).unwrap().rate.as_f64() + 7.0).abs() < 1.0);
 }
 
 /// Maximum error of a card's rate over ten minutes, from a stream whose times are alternately 300
 /// us early and late for a second.
-fn astray(told: bool) -> f64 {
+fn astray(reported: bool) -> f64 {
     let mut talker = Talker::usual(20.0);
     talker.speak(2000);
-    let told = talker.follower.told(talker.now()).filter(|_| told);
+    let reported = talker.follower.reported(talker.now()).filter(|_| reported);
     let mut clock = MediaClock::of_steps(Rate::HZ_48000);
     let mut most = 0.0_f64;
     for packet in 0..100_000_i64 {
@@ -292,8 +292,8 @@ fn astray(told: bool) -> f64 {
         let true_nanos = packet as f64 * 1e6 / (1.0 + 20e-6);
         let wrong = if (packet / 1000) % 2 == 0 { 300e3 } else { -300e3 };
         clock.observe(media, WallTime::from_unix_nanos(EPOCH + (true_nanos + wrong) as i64));
-        if let Some(told) = told.filter(|_| packet % 1000 == 0) {
-            clock.tell_rate(told);
+        if let Some(reported) = reported.filter(|_| packet % 1000 == 0) {
+            clock.tell_rate(reported);
         }
         if packet > 20_000 {
             let rate = clock.card_rate().expect("it was read 20,000 times");
@@ -305,9 +305,12 @@ fn astray(told: bool) -> f64 {
 
 #[test]
 fn a_stream_holds_to_the_rate_that_is_told_however_far_its_own_times_are_astray() {
-    let (told, found) = (astray(true), astray(false));
-    assert!(told < 1.0, "{told} ppm off where the rate is told");
-    assert!(found > 10.0 * told, "{found} ppm off where it is found, {told} where it is told");
+    let (reported, found) = (astray(true), astray(false));
+    assert!(reported < 1.0, "{reported} ppm off where the rate is told");
+    assert!(
+        found > 10.0 * reported,
+        "{found} ppm off where it is found, {reported} where it is told"
+    );
 }
 
 proptest! {
@@ -325,9 +328,9 @@ proptest! {
             now += Span::from_millis(later);
             let head = CrfHead { stream: STREAM, number, restarts, uncertain, nominal: Rate::HZ_48000, interval };
             follower.handle(&head.write(&[WallTime::from_unix_nanos(time)]), now);
-            if let Some(told) = follower.told(now) {
-                prop_assert!(told.rate.as_f64().abs() < 10_000.0, "{told:?}");
-                prop_assert!(told.deviation.as_f64() >= 0.0, "{told:?}");
+            if let Some(reported) = follower.reported(now) {
+                prop_assert!(reported.rate.as_f64().abs() < 10_000.0, "{reported:?}");
+                prop_assert!(reported.deviation.as_f64() >= 0.0, "{reported:?}");
             }
         }
         let standing = follower.standing(now);

@@ -26,7 +26,7 @@ fn wall(local: LocalTime) -> WallTime {
 }
 
 /// Two minutes with two exchanges a second, each passed through `lie`.
-fn told(mut lie: impl FnMut(usize, Exchange) -> Exchange) -> (ClockEstimator, ClockMapping) {
+fn reported(mut lie: impl FnMut(usize, Exchange) -> Exchange) -> (ClockEstimator, ClockMapping) {
     let mut estimator = ClockEstimator::new();
     let mut mapping = None;
     let mut answered = LocalTime::ZERO + Span::from_secs(100);
@@ -52,7 +52,7 @@ fn moved(exchange: Exchange, by: Span) -> Exchange {
 #[test]
 fn reports_from_the_future_now_and_then_move_nothing_and_are_no_steps() {
     for seconds in [-3600, -1, 1, 3600, 100_000_000] {
-        let (estimator, _) = told(|number, exchange| {
+        let (estimator, _) = reported(|number, exchange| {
             if number % 3 == 0 { moved(exchange, Span::from_secs(seconds)) } else { exchange }
         });
         assert_eq!((estimator.steps(), estimator.path_changes()), (0, 0), "{seconds} s");
@@ -61,7 +61,7 @@ fn reports_from_the_future_now_and_then_move_nothing_and_are_no_steps() {
 
 #[test]
 fn a_clock_that_steps_with_every_second_report_moves_nothing() {
-    let (estimator, _) = told(|number, exchange| {
+    let (estimator, _) = reported(|number, exchange| {
         let by = Span::from_millis((number as i64 * 7919) % 10_000 - 5_000);
         if number % 2 == 0 { moved(exchange, by) } else { exchange }
     });
@@ -71,7 +71,7 @@ fn a_clock_that_steps_with_every_second_report_moves_nothing() {
 #[test]
 fn waits_that_cannot_have_been_are_dropped() {
     for wait in [-1_000_000, -300, 201, 1_000, 1_000_000, 30_000_000_i64] {
-        let (estimator, mapping) = told(|number, exchange| {
+        let (estimator, mapping) = reported(|number, exchange| {
             let peer_received = exchange.peer_answered + -Span::from_millis(wait);
             if number % 2 == 0 { Exchange { peer_received, ..exchange } } else { exchange }
         });

@@ -6,7 +6,7 @@ use tautline_proto::offload::block::{
 use tautline_proto::offload::datagram::Flags;
 use tautline_proto::offload::master::choose_answer;
 use tautline_proto::offload::master::{Master, MasterConfig};
-use tautline_proto::offload::returns::{Returns, ReturnsConfig, StandIn};
+use tautline_proto::offload::returns::{Replacement, Returns, ReturnsConfig};
 use tautline_proto::offload::worker::{Worker, WorkerConfig};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_trial::allocator_calls;
@@ -22,7 +22,9 @@ fn sound() -> BlockSet {
 
 #[test]
 fn an_offloaded_run_with_losses_allocates_nothing() {
-    for stand_in in [StandIn::Matched, StandIn::Dry, StandIn::Conceal, StandIn::LastGood] {
+    for replacement in
+        [Replacement::Matched, Replacement::Dry, Replacement::Conceal, Replacement::LastGood]
+    {
         let master = MasterConfig {
             set: sound(),
             stream: STREAM,
@@ -49,7 +51,7 @@ fn an_offloaded_run_with_losses_allocates_nothing() {
             rate: 48_000,
             delay: 4 * FRAMES,
             max_frames: FRAMES,
-            stand_in,
+            replacement,
         });
         let (samples, mut channel, mut room) =
             ([0.25; FRAMES as usize], [0.0; FRAMES as usize], [0; 1400]);
@@ -96,8 +98,8 @@ fn an_offloaded_run_with_losses_allocates_nothing() {
             while returns.poll_damage().is_some() {}
         }
         let allocations = allocator_calls() - before;
-        assert!(returns.counters().stood_in > 0 && returns.counters().wet > 0);
+        assert!(returns.counters().concealed > 0 && returns.counters().wet > 0);
         assert!(worker.counters().there.asks > 0 && worker.counters().there.gone > 0);
-        assert_eq!(allocations, 0, "{stand_in:?}");
+        assert_eq!(allocations, 0, "{replacement:?}");
     }
 }

@@ -314,7 +314,7 @@ fn a_packet_that_leaves_again_is_told_by_how_many_left_since_and_packed_once() {
         });
     }
     let first = sent[0].0;
-    let told = [Some(3), Some(3), Some(3), Some(3), Some(3), None, None, None];
-    let wanted = told.iter().zip(0..).map(|(again, later)| (first.wrapping_add(later), *again));
+    let reported = [Some(3), Some(3), Some(3), Some(3), Some(3), None, None, None];
+    let wanted = reported.iter().zip(0..).map(|(again, later)| (first.wrapping_add(later), *again));
     assert_eq!(sent, wanted.collect::<Vec<_>>());
 }

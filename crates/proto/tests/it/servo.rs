@@ -131,14 +131,14 @@ fn a_drift_is_made_up_for_at_every_rate_and_copied_again_once_it_is_over() {
         for drift in [-500.0, -20.0, 20.0, 500.0] {
             let mut card = Card::at(rate, tolerance);
             card.blocks(60, drift);
-            let told = format!("{rate}, {drift} ppm: {}", card.error());
-            assert!(card.error().abs() < Span::from_micros(1), "{told}");
+            let reported = format!("{rate}, {drift} ppm: {}", card.error());
+            assert!(card.error().abs() < Span::from_micros(1), "{reported}");
             let found = card.servo.drift().expect("followed").as_f64();
-            assert!((found + drift).abs() < 0.01, "{told}, {found}");
+            assert!((found + drift).abs() < 0.01, "{reported}, {found}");
             card.blocks(180, 0.0);
             let half = rate.span_of(Frames::new(1)).half() + Span::from_nanos(500);
-            assert!(card.error().abs() <= half, "{told}: half a frame: {}", card.error());
-            assert!(card.servo.copies() && card.place.fraction == 0, "{told}");
+            assert!(card.error().abs() <= half, "{reported}: half a frame: {}", card.error());
+            assert!(card.servo.copies() && card.place.fraction == 0, "{reported}");
         }
     }
 }
@@ -284,12 +284,12 @@ fn a_place_found_before_the_clocks_were_known_is_corrected_once_however_instants
     for beside in [-180, -67, 67, 180] {
         for wander in [0.0, 30.0] {
             let mut card = Card::new(Span::from_micros(250));
-            let told = format!("{beside} us, wandering by {wander} us");
-            assert_eq!(moves(&mut card, beside, wander), 1, "{told}");
+            let reported = format!("{beside} us, wandering by {wander} us");
+            assert_eq!(moves(&mut card, beside, wander), 1, "{reported}");
             let left = card.error().abs();
-            assert!(left <= Span::from_micros(21), "{told}: {left}");
-            assert!(card.servo.copies() && card.place.fraction == 0, "{told}");
-            assert!(card.steps.iter().all(|step| step.abs() <= 200.0), "{told}");
+            assert!(left <= Span::from_micros(21), "{reported}: {left}");
+            assert!(card.servo.copies() && card.place.fraction == 0, "{reported}");
+            assert!(card.steps.iter().all(|step| step.abs() <= 200.0), "{reported}");
         }
     }
 }

@@ -128,13 +128,13 @@ fn a_tone_stays_a_tone_and_comes_when_it_was_promised() {
             let sound = played(Ppm::from_f64(ppm), quality, 42);
             // Two seconds, after the servo has settled.
             let (amplitude, late, left) = heard(&sound[sound.len() - 96_000..]);
-            let told =
+            let reported =
                 format!("{quality}, {ppm} ppm: {amplitude}, {late} s late, {left:.1} dB left");
-            assert!((amplitude / AMPLITUDE - 1.0).abs() < 0.0002, "{told}");
+            assert!((amplitude / AMPLITUDE - 1.0).abs() < 0.0002, "{reported}");
             let cycles = ((late - LATENCY.as_nanos() as f64 / 1e9) * HERTZ).rem_euclid(1.0);
             let error = (cycles - cycles.round()) / HERTZ;
-            assert!(error.abs() < 50e-9, "{error} s; {told}");
-            assert!(left < noise, "{told}");
+            assert!(error.abs() < 50e-9, "{error} s; {reported}");
+            assert!(left < noise, "{reported}");
         }
     }
 }

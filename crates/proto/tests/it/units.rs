@@ -56,9 +56,9 @@ fn frames_of_any_count_last_as_long_by_parts_of_a_nanosecond_as_by_whole_ones() 
 #[test]
 fn what_cannot_be_carried_is_said_with_its_value() {
     assert_eq!(Rate::new(12_000), Err(UnitError::Rate(12_000)));
-    let told = UnitError::Rate(12_000).to_string();
+    let reported = UnitError::Rate(12_000).to_string();
     for hertz in Rate::SUPPORTED {
-        assert!(told.contains(&format!(" {hertz}")), "no {hertz} in {told:?}");
+        assert!(reported.contains(&format!(" {hertz}")), "no {hertz} in {reported:?}");
     }
     for count in [0, 65, 65_537, u32::MAX] {
         assert_eq!(Channels::new(count), Err(UnitError::Channels(count)));

@@ -29,10 +29,14 @@ fn format(sample: SampleFormat) -> StreamFormat {
 fn a_rate_that_avtp_lacks_is_answered_with_all_that_it_has() {
     let form = WireForm::Avtp(Encapsulation::Ethernet);
     let of = |hertz| StreamFormat { rate: Rate::new(hertz).unwrap(), ..format(SampleFormat::L24) };
-    let told = form.check(&of(11_025)).unwrap_err().to_string();
+    let reported = form.check(&of(11_025)).unwrap_err().to_string();
     for hertz in Rate::SUPPORTED {
-        let is_told = told.contains(&format!(" {hertz}"));
-        assert_eq!(is_told, form.check(&of(hertz)).is_ok() || hertz == 11_025, "{hertz}: {told}");
+        let is_reported = reported.contains(&format!(" {hertz}"));
+        assert_eq!(
+            is_reported,
+            form.check(&of(hertz)).is_ok() || hertz == 11_025,
+            "{hertz}: {reported}"
+        );
     }
 }
 

@@ -104,9 +104,9 @@ fn odd_line_is_ignored_with_number_and_reason() {
         change(&mut expected);
         let (description, warnings) = read(with(line, text));
         assert_eq!(description, expected, "{text}");
-        let told: Vec<String> = warnings.iter().map(ToString::to_string).collect();
-        assert_eq!(told.is_empty(), text == "a=ptime:20", "{text}: {told:?}");
-        snapshot!(text, told.join("\n"));
+        let reported: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(reported.is_empty(), text == "a=ptime:20", "{text}: {reported:?}");
+        snapshot!(text, reported.join("\n"));
     }
 }
 
@@ -172,8 +172,9 @@ fn first_section_that_can_be_received_is_taken() {
     ] {
         let (description, warnings) = read(after(section));
         assert_eq!(description, base(), "{section}");
-        let told: Vec<_> = warnings.iter().map(|warning| (warning.line, &warning.oddity)).collect();
-        assert_eq!(told, [(6, &oddity)], "{section}");
+        let reported: Vec<_> =
+            warnings.iter().map(|warning| (warning.line, &warning.oddity)).collect();
+        assert_eq!(reported, [(6, &oddity)], "{section}");
         snapshot!(section, &warnings[0]);
     }
     // An inactive stream may begin, and a key may be in a file.

@@ -59,14 +59,14 @@ impl fmt::Display for LatencyAdvice {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct GapMends<'a> {
+pub(super) struct GapHints<'a> {
     pub(super) repairs: &'a Repairs,
     pub(super) advice: Option<LatencyAdvice>,
     /// Whether only the talker can move presentation times (AVTP), since its latency is unknown.
     pub(super) presented: bool,
 }
 
-impl<'a> GapMends<'a> {
+impl<'a> GapHints<'a> {
     pub(super) fn of(stream: &StreamReport, repairs: &'a Repairs) -> Self {
         let latency = &stream.latency;
         let advice = LatencyAdvice::of(latency, stream.counters.received, repairs);
@@ -117,7 +117,7 @@ fn rows(curve: &[LatenessPoint]) -> impl Iterator<Item = LatenessPoint> {
 pub(super) fn gaps(
     out: &mut String,
     gaps: &GapReport,
-    mends: &GapMends<'_>,
+    hints: &GapHints<'_>,
     scheduler: &str,
 ) -> fmt::Result {
     let causes = [
@@ -128,7 +128,7 @@ pub(super) fn gaps(
         ("discarded", gaps.discarded),
         ("host stalled", gaps.host_stalled),
     ];
-    let told: Vec<String> = causes
+    let reported: Vec<String> = causes
         .iter()
         .filter(|(_, count)| *count > 0)
         .map(|(name, count)| format!("{name} {count}"))
@@ -136,11 +136,11 @@ pub(super) fn gaps(
     let Some((most, _)) = causes.iter().rev().max_by_key(|(_, count)| *count) else {
         return Ok(());
     };
-    if told.is_empty() {
+    if reported.is_empty() {
         return Ok(());
     }
-    writeln!(out, "gaps: {}", told.join(", "))?;
-    writeln!(out, "  {most}: {}", mend(most, gaps, mends, scheduler))
+    writeln!(out, "gaps: {}", reported.join(", "))?;
+    writeln!(out, "  {most}: {}", hint(most, gaps, hints, scheduler))
 }
 
 fn outlasted(scheduler: &str) -> &'static str {
@@ -150,8 +150,8 @@ fn outlasted(scheduler: &str) -> &'static str {
     }
 }
 
-fn mend(most: &str, gaps: &GapReport, mends: &GapMends<'_>, scheduler: &str) -> String {
-    let would = |needs| mends.longer_latency(needs);
+fn hint(most: &str, gaps: &GapReport, hints: &GapHints<'_>, scheduler: &str) -> String {
+    let would = |needs| hints.longer_latency(needs);
     match most {
         "network late" => would(gaps.network_needs_ns),
         "sender late" => format!(
@@ -167,7 +167,7 @@ fn mend(most: &str, gaps: &GapReport, mends: &GapMends<'_>, scheduler: &str) -> 
         "receiver late" => {
             format!("they were here in time and this program did not run: {}", outlasted(scheduler))
         }
-        "lost" => mends.repairs.mend(mends.advice.is_some()),
+        "lost" => hints.repairs.hint(hints.advice.is_some()),
         "discarded" => format!(
             "this program did not read for so long that the socket was full: {}",
             outlasted(scheduler)
@@ -203,8 +203,8 @@ mod tests {
     use super::*;
     use crate::Auto;
 
-    fn unadvised(repairs: &Repairs) -> GapMends<'_> {
-        GapMends { repairs, advice: None, presented: false }
+    fn unadvised(repairs: &Repairs) -> GapHints<'_> {
+        GapHints { repairs, advice: None, presented: false }
     }
 
     fn curve_of(points: &[(i64, f64)]) -> Vec<LatenessPoint> {
@@ -287,8 +287,8 @@ mod tests {
         let advice = LatencyAdvice::of(&latency, 10_000, repairs);
         let mut out = String::new();
         repairs.tell(&mut out, advice.is_some()).unwrap();
-        let mends = GapMends { repairs, advice, presented: false };
-        gaps(&mut out, &late, &mends, "fifo:70").unwrap();
+        let hints = GapHints { repairs, advice, presented: false };
+        gaps(&mut out, &late, &hints, "fifo:70").unwrap();
         curve(&mut out, &latency, advice.as_ref()).unwrap();
         out
     }
@@ -306,8 +306,8 @@ mod tests {
         assert!(!followed.contains("--latency"), "{followed}");
         let mut presented = String::new();
         let late = GapReport { late_network: 41, ..GapReport::default() };
-        let mends = GapMends { presented: true, ..unadvised(&none) };
-        gaps(&mut presented, &late, &mends, "fifo:70").unwrap();
+        let hints = GapHints { presented: true, ..unadvised(&none) };
+        gaps(&mut presented, &late, &hints, "fifo:70").unwrap();
         assert!(
             presented.ends_with("network late: a longer --max-transit-time of the talker helps\n")
         );
@@ -336,18 +336,18 @@ mod tests {
         let late = GapReport { late_receiver: 9, ..GapReport::default() };
         let discarded = GapReport { discarded: 9, ..GapReport::default() };
         for all in [late, discarded] {
-            let told = |scheduler| {
+            let reported = |scheduler| {
                 let mut out = String::new();
                 gaps(&mut out, &all, &unadvised(&Repairs::default()), scheduler).unwrap();
                 out
             };
-            let lacking = told("other");
+            let lacking = reported("other");
             assert!(
                 lacking.ends_with(": give it real-time priority, or more --periods\n"),
                 "{lacking}"
             );
             for scheduler in ["fifo:70", "rr:70", "deadline:1ms/2ms/2ms"] {
-                let had = told(scheduler);
+                let had = reported(scheduler);
                 assert!(!had.contains("priority"), "{had}");
                 assert!(
                     had.ends_with(": more --periods, at as much more latency, outlast that\n"),

@@ -118,12 +118,12 @@ mod tests {
             socket_drops: 0,
             invalid: Vec::new(),
         };
-        let told = |clock: &FollowedClockReport| {
+        let reported = |clock: &FollowedClockReport| {
             let mut out = String::new();
             tell_followed(&mut out, clock, 14_000_000_000).unwrap();
             out
         };
-        snapshot!(told(&never));
+        snapshot!(reported(&never));
         let held = FollowedClockReport {
             stream: Some("02:22:33:44:55:66:0007".to_owned()),
             rate_ppm: Some(-12.345),
@@ -139,10 +139,10 @@ mod tests {
             invalid: vec![InvalidCount { reason: "version".into(), count: 2 }],
             ..never
         };
-        snapshot!(told(&held));
+        snapshot!(reported(&held));
     }
 
-    fn told_tai(tai: &TaiReport) -> String {
+    fn reported_tai(tai: &TaiReport) -> String {
         let mut out = String::new();
         tell_tai(&mut out, tai, 14_000_000_000).unwrap();
         out
@@ -161,7 +161,7 @@ mod tests {
         };
         let said =
             "TAI: nothing keeps it, so it is this host's own; packets say that it is uncertain\n";
-        assert_eq!(told_tai(&free), said);
+        assert_eq!(reported_tai(&free), said);
         let locked = TaiReport {
             state: "locked".into(),
             reference: Some("ptp".into()),
@@ -176,7 +176,7 @@ mod tests {
                 path_delay_ns: 900,
             }),
         };
-        let said = told_tai(&locked);
+        let said = reported_tai(&locked);
         snapshot!(said);
         assert!(said.ends_with(" off 001b21.fffe.0a0b0c\n"), "{said}");
     }

@@ -58,27 +58,27 @@ mod tests {
 
     #[test]
     fn what_lies_within_its_own_error_is_told_as_its_limit() {
-        let told = |nanos, unsure| Known::of(nanos, unsure).to_string();
-        assert_eq!(told(-9_200, Some(26_000)), "≤16.80us");
-        assert_eq!(told(12_000, Some(26_000)), "≤38.00us");
-        assert_eq!(told(120_000, Some(26_000)), "120.0us");
+        let reported = |nanos, unsure| Known::of(nanos, unsure).to_string();
+        assert_eq!(reported(-9_200, Some(26_000)), "≤16.80us");
+        assert_eq!(reported(12_000, Some(26_000)), "≤38.00us");
+        assert_eq!(reported(120_000, Some(26_000)), "120.0us");
         // Impossible, but shown.
-        assert_eq!(told(-120_000, Some(26_000)), "-120.0us");
-        assert_eq!(told(-9_200, None), "-9.200us");
+        assert_eq!(reported(-120_000, Some(26_000)), "-120.0us");
+        assert_eq!(reported(-9_200, None), "-9.200us");
     }
 
     #[test]
     fn the_columns_of_a_row_never_fall() {
-        let told = |row: [i64; 3], unsure| {
+        let reported = |row: [i64; 3], unsure| {
             let row = Known::row(row.map(Some), unsure);
             row.map(|known| known.map_or_else(String::new, |known| known.to_string()))
         };
         let relayed = [1_050_000, 1_257_000, 27_830_000];
-        assert_eq!(told(relayed, Some(1_112_000)), ["≤2.162ms", "≤2.369ms", "27.83ms"]);
+        assert_eq!(reported(relayed, Some(1_112_000)), ["≤2.162ms", "≤2.369ms", "27.83ms"]);
         let close = [1_050_000, 1_257_000, 2_200_000];
-        assert_eq!(told(close, Some(1_112_000)), ["≤2.162ms", "≤2.369ms", "≤3.312ms"]);
-        assert_eq!(told(relayed, Some(900_000)), ["1.050ms", "1.257ms", "27.83ms"]);
-        assert_eq!(told(relayed, None), ["1.050ms", "1.257ms", "27.83ms"]);
+        assert_eq!(reported(close, Some(1_112_000)), ["≤2.162ms", "≤2.369ms", "≤3.312ms"]);
+        assert_eq!(reported(relayed, Some(900_000)), ["1.050ms", "1.257ms", "27.83ms"]);
+        assert_eq!(reported(relayed, None), ["1.050ms", "1.257ms", "27.83ms"]);
         let value = |nanos, unsure, known: Option<Known>| match known.unwrap() {
             Known::Limit(limit) => {
                 assert_eq!(limit, nanos + unsure);
@@ -95,9 +95,9 @@ mod tests {
         {
             if first <= second && second <= third {
                 let row = [first, second, third];
-                let told = Known::row(row.map(Some), Some(100));
-                let told = [0, 1, 2].map(|column| value(row[column], 100, told[column]));
-                assert!(told.is_sorted(), "{row:?}: {told:?}");
+                let reported = Known::row(row.map(Some), Some(100));
+                let reported = [0, 1, 2].map(|column| value(row[column], 100, reported[column]));
+                assert!(reported.is_sorted(), "{row:?}: {reported:?}");
             }
         }
     }

@@ -108,7 +108,7 @@ mod tests {
     use crate::distribution::Distribution;
     use tautline_proto::time::Span;
 
-    fn told(by: &'static str, not_found: NotFound) -> String {
+    fn reported(by: &'static str, not_found: NotFound) -> String {
         let mut twenty = Distribution::default();
         (0..20).for_each(|_| twenty.record(Span::from_millis(20)));
         let unmeasured = LatencyReport::unmeasured();
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn sound_that_a_file_took_late_is_told_beside_the_greatest_latency() {
-        let told = |by: &'static str, late: &[i64]| {
+        let reported = |by: &'static str, late: &[i64]| {
             let [mut measured, mut error] = [Distribution::default(), Distribution::default()];
             for &late in late {
                 measured.record(Span::from_micros(5_000 + late));
@@ -144,22 +144,30 @@ mod tests {
             overdue(&mut out, &latency).unwrap();
             out
         };
-        let late = told("sound", &[0, 10, 3_077]);
+        let late = reported("sound", &[0, 10, 3_077]);
         snapshot!(late);
-        assert_eq!(told("sound", &[0, 10, 20]), "", "within a frame it was played as it was due");
-        assert_eq!(told("due", &[0, 10, 3_077]), "", "by the ledger's word nothing is beside it");
-        assert_eq!(told("sound", &[]), "");
+        assert_eq!(
+            reported("sound", &[0, 10, 20]),
+            "",
+            "within a frame it was played as it was due"
+        );
+        assert_eq!(
+            reported("due", &[0, 10, 3_077]),
+            "",
+            "by the ledger's word nothing is beside it"
+        );
+        assert_eq!(reported("sound", &[]), "");
     }
 
     #[test]
     fn a_latency_is_told_with_whose_word_it_is_and_of_which_packets() {
         let every = NotFound::default();
         let sound = "measured from the sound 20.00ms  (min 20.00ms, max 20.00ms, all 20 packets)";
-        assert_eq!(told("sound", every), sound);
+        assert_eq!(reported("sound", every), sound);
         let some = NotFound { late: 3, silent: 80, ..every };
         let device = "by the device's word 20.00ms  (min 20.00ms, max 20.00ms, 20 packets; not among \
                       them: 3 late, 80 in silence)";
-        assert_eq!(told("device", some), device);
-        snapshot!(told("due", some));
+        assert_eq!(reported("device", some), device);
+        snapshot!(reported("due", some));
     }
 }

@@ -62,7 +62,7 @@ impl Repairs {
 
     /// Returns the fix for unrepaired losses. `advised` means that the report recommends a latency
     /// elsewhere.
-    pub(super) fn mend(&self, advised: bool) -> String {
+    pub(super) fn hint(&self, advised: bool) -> String {
         match (self.needs(), self.repair) {
             (Some(_), _) if advised => {
                 format!("{} has no time for all that packets carry", Nanos(self.configured_ns))
@@ -110,40 +110,40 @@ pub(super) fn redundancy(
 mod tests {
     use tautline_trial::snapshot;
 
-    use super::super::arrivals::{GapMends, gaps};
+    use super::super::arrivals::{GapHints, gaps};
     use super::*;
     use crate::GapReport;
 
     #[test]
     fn what_is_lost_in_spite_of_redundancy_is_mended_by_latency_first_and_by_more_of_it_then() {
         let repairs = Repairs::short(20_000_000, 6_000_000);
-        let told = |repairs: Repairs| {
+        let reported = |repairs: Repairs| {
             let mut out = String::new();
             repairs.tell(&mut out, false).unwrap();
             let lost = GapReport { lost: 2, ..GapReport::default() };
-            let mends = GapMends { repairs: &repairs, advice: None, presented: false };
-            gaps(&mut out, &lost, &mends, "fifo:70").unwrap();
+            let hints = GapHints { repairs: &repairs, advice: None, presented: false };
+            gaps(&mut out, &lost, &hints, "fifo:70").unwrap();
             out
         };
         assert_eq!(
-            told(repairs),
+            reported(repairs),
             "redundancy: 7 repaired and 2 not, within 16.00ms of their departure; --latency 20.00ms \
              has time for all of it\ngaps: lost 2\n  lost: 6.000ms has no time for all that packets \
              carry: --latency 20.00ms has\n"
         );
-        let ample = told(Repairs { configured_ns: 20_000_000, ..repairs });
+        let ample = reported(Repairs { configured_ns: 20_000_000, ..repairs });
         assert!(ample.contains("use a longer --redundancy-budget"), "{ample}");
         assert!(!ample.contains("no time") && !ample.contains("no latency"), "{ample}");
-        let ended = told(Repairs { repair: None, ..repairs });
+        let ended = reported(Repairs { repair: None, ..repairs });
         assert!(ended.contains("use a longer --redundancy-budget"), "{ended}");
-        assert_eq!(told(Repairs::default()).lines().count(), 2);
-        let call = told(Repairs { in_call: true, ..Repairs::default() });
+        assert_eq!(reported(Repairs::default()).lines().count(), 2);
+        let call = reported(Repairs { in_call: true, ..Repairs::default() });
         assert!(call.contains("taut call --format auto") && !call.contains("redundancy"), "{call}");
     }
 
     #[test]
     fn what_packets_carry_is_told_with_its_price() {
-        let told = |carried: RedundancyReport| {
+        let reported = |carried: RedundancyReport| {
             let mut out = String::new();
             redundancy(&mut out, &carried, 1_000_000).unwrap();
             out
@@ -156,10 +156,10 @@ mod tests {
             repeated: false,
             bytes: 600,
         };
-        snapshot!(told(carried.clone()));
+        snapshot!(reported(carried.clone()));
         let nothing = RedundancyReport { symbols: 0, window: 0, bytes: 0, ..carried.clone() };
-        snapshot!(told(nothing));
-        let again = told(RedundancyReport { symbols: 0, repeated: true, ..carried });
+        snapshot!(reported(nothing));
+        let again = reported(RedundancyReport { symbols: 0, repeated: true, ..carried });
         snapshot!(again);
     }
 }

@@ -245,9 +245,9 @@ const MAX_GROWN: u64 = 16 << 20;
 #[test]
 fn ten_thousand_connections_that_say_nothing_keep_no_trusted_caller_out() {
     if std::env::var_os(FLOODED).is_some() {
-        let told = RefCell::default();
-        shared(|| flood(&told));
-        return println!("{}", told.borrow());
+        let reported = RefCell::default();
+        shared(|| flood(&reported));
+        return println!("{}", reported.borrow());
     }
     // The limit applies to a child process only, not to other tests.
     let raised = format!("ulimit -n {} || exit 77; exec \"$0\" \"$@\"", CONNECTIONS + 1000);
@@ -274,7 +274,7 @@ fn resident() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-fn flood(told: &RefCell<String>) {
+fn flood(reported: &RefCell<String>) {
     // Hosts are identified by address; this one has two.
     let server = CallServer::at("[::]:0", 2);
     let port = server.address.port();
@@ -318,7 +318,7 @@ fn flood(told: &RefCell<String>) {
         assert!(Instant::now() < until, "{error}");
     }
     let open = open.len();
-    told.replace(format!("{open} connections, {pings} pings answered, {grown} bytes more"));
+    reported.replace(format!("{open} connections, {pings} pings answered, {grown} bytes more"));
 }
 
 /// Ends the ping thread even on a panic; otherwise the scope would wait forever.

@@ -157,9 +157,9 @@ pub(crate) fn telling(
 ) -> (ApiServer, Arc<Hollow>, Receiver<ServingNews>) {
     let hollow = Arc::new(Hollow::default());
     let listening = Listening { address: ANY.parse().unwrap(), trust };
-    let (news, told) = channel();
-    let tell = move |told: &ServingNews| drop(news.send(told.clone()));
-    (serve_telling(&listening, Arc::clone(&hollow) as _, tell).unwrap(), hollow, told)
+    let (news, reported) = channel();
+    let tell = move |reported: &ServingNews| drop(news.send(reported.clone()));
+    (serve_telling(&listening, Arc::clone(&hollow) as _, tell).unwrap(), hollow, reported)
 }
 
 pub(crate) fn address(server: &ApiServer) -> WorkerAddress {

@@ -156,12 +156,12 @@ fn http(body: &str) -> String {
 fn a_worker_that_lies_is_found_out() {
     let catalogue = |change: &dyn Fn(&mut serde_json::Value)| {
         let plugin = serde_json::to_value(plugin()).unwrap();
-        let mut told = serde_json::json!({"version": 1, "worker": "w", "plugins": [plugin]});
-        change(&mut told);
-        http(&told.to_string())
+        let mut reported = serde_json::json!({"version": 1, "worker": "w", "plugins": [plugin]});
+        change(&mut reported);
+        http(&reported.to_string())
     };
     for (answer, says) in [
-        (catalogue(&|told| told["version"] = 2.into()), "version 2"),
+        (catalogue(&|reported| reported["version"] = 2.into()), "version 2"),
         (http("nonsense"), "line 1"),
         ("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n".to_owned(), "status 500"),
         ("SMTP ready\r\n".to_owned(), "update taut"),
@@ -193,9 +193,9 @@ fn odd_plugin_is_left_out_of_a_catalogue_and_the_others_are_not() {
         }
         change(&mut odd);
         let plugins = [&whole, &odd, &whole];
-        let mut told = serde_json::json!({"version": 1, "worker": "w", "plugins": plugins});
-        told["plugins"][2]["id"] = "last.so:last".into();
-        let (catalogue, wrong) = client(lying(http(&told.to_string()))).catalogue().unwrap();
+        let mut reported = serde_json::json!({"version": 1, "worker": "w", "plugins": plugins});
+        reported["plugins"][2]["id"] = "last.so:last".into();
+        let (catalogue, wrong) = client(lying(http(&reported.to_string()))).catalogue().unwrap();
         let ids: Vec<_> = catalogue.plugins.iter().map(|plugin| plugin.id.as_str()).collect();
         assert_eq!(ids, [plugin().id.as_str(), "last.so:last"], "{says}");
         let [wrong] = &wrong[..] else { panic!("{says}: {wrong:?}") };
@@ -218,8 +218,8 @@ fn words_of_a_hostile_worker_are_escaped_and_cut() {
 fn a_stream_without_a_secret_is_none() {
     let (server, _) = serving(None);
     let opened = client(server.address()).open(&request()).unwrap();
-    let told = serde_json::to_string(&opened.stream).unwrap();
-    let error = client(lying(http(&told))).open(&request()).expect_err("no key in it");
+    let reported = serde_json::to_string(&opened.stream).unwrap();
+    let error = client(lying(http(&reported))).open(&request()).expect_err("no key in it");
     snapshot!(error);
 }
 

@@ -18,40 +18,40 @@ use crate::trusted::{Host, friends};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-fn next(told: &Receiver<ServingNews>) -> ServingNews {
-    told.recv_timeout(TIMEOUT).unwrap()
+fn next(reported: &Receiver<ServingNews>) -> ServingNews {
+    reported.recv_timeout(TIMEOUT).unwrap()
 }
 
 #[test]
 fn who_opens_a_stream_is_told_by_the_name_that_is_trusted_or_by_the_address() {
     let (worker, master) = friends();
-    let (server, _, told) = telling(Some(Arc::clone(&worker.store)));
+    let (server, _, reported) = telling(Some(Arc::clone(&worker.store)));
     let here = [127, 0, 0, 1].into();
     master.asks(&server).open(&request()).unwrap();
     let by = ApiAsker { name: Some("master".to_owned()), address: here };
     assert_eq!(by.to_string(), "master (127.0.0.1)");
-    assert_eq!(next(&told), ServingNews::Opened { by, stream: Box::new(state(1)) });
+    assert_eq!(next(&reported), ServingNews::Opened { by, stream: Box::new(state(1)) });
     client(server.address()).open(&request()).unwrap();
     let by = ApiAsker { name: None, address: here };
     assert_eq!(by.to_string(), "127.0.0.1");
-    assert_eq!(next(&told), ServingNews::Opened { by, stream: Box::new(state(2)) });
+    assert_eq!(next(&reported), ServingNews::Opened { by, stream: Box::new(state(2)) });
 }
 
 #[test]
 fn a_stream_that_is_refused_is_told_with_the_reason() {
-    let (server, hollow, told) = telling(None);
+    let (server, hollow, reported) = telling(None);
     let refused = WorkRefused::Overloaded("no core has time".to_owned());
     *hollow.refuse.lock().unwrap() = Some(refused.clone());
     client(server.address()).open(&request()).unwrap_err();
     let by = ApiAsker { name: None, address: [127, 0, 0, 1].into() };
     let why = refused.to_string();
-    assert_eq!(next(&told), ServingNews::Refused { by, plugin: plugin().id, why });
+    assert_eq!(next(&reported), ServingNews::Refused { by, plugin: plugin().id, why });
 }
 
 #[test]
 fn peer_that_hangs_up_is_not_reported_as_distrustful() {
     let (worker, master) = friends();
-    let (server, _, told) = telling(Some(Arc::clone(&worker.store)));
+    let (server, _, reported) = telling(Some(Arc::clone(&worker.store)));
     let name = ServerName::IpAddress(server.address().ip().into());
     let tls =
         || ClientConnection::new(calling(&master.store, None).unwrap(), name.clone()).unwrap();
@@ -62,38 +62,38 @@ fn peer_that_hangs_up_is_not_reported_as_distrustful() {
         stream.write_all(&hello[..hello.len() / cut]).unwrap();
         drop(stream);
         let address = [127, 0, 0, 1].into();
-        assert_eq!(next(&told), ServingNews::TurnedAway { address, why: TurnedAway::HungUp });
+        assert_eq!(next(&reported), ServingNews::TurnedAway { address, why: TurnedAway::HungUp });
     }
 }
 
 #[test]
 fn handshake_that_takes_too_long_is_reported_as_slow() {
     let (worker, _) = friends();
-    let (server, _, told) = telling(Some(Arc::clone(&worker.store)));
+    let (server, _, reported) = telling(Some(Arc::clone(&worker.store)));
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.write_all(&[22, 3, 1]).unwrap();
     let address = [127, 0, 0, 1].into();
-    assert_eq!(next(&told), ServingNews::TurnedAway { address, why: TurnedAway::Slow });
+    assert_eq!(next(&reported), ServingNews::TurnedAway { address, why: TurnedAway::Slow });
 }
 
 #[test]
 fn who_is_turned_away_is_told_with_what_was_missing() {
     let (worker, master) = friends();
-    let (server, _, told) = telling(Some(Arc::clone(&worker.store)));
+    let (server, _, reported) = telling(Some(Arc::clone(&worker.store)));
     let turned_away = |why| ServingNews::TurnedAway { address: [127, 0, 0, 1].into(), why };
     let stranger = Host::new();
     stranger.trusts("worker", &worker);
     stranger.asks(&server).capacity().unwrap_err();
-    assert_eq!(next(&told), turned_away(TurnedAway::NotTrusted));
+    assert_eq!(next(&reported), turned_away(TurnedAway::NotTrusted));
     // It trusts no host, and ends the handshake itself.
     for _ in 0..20 {
         Host::new().asks(&server).capacity().unwrap_err();
-        assert_eq!(next(&told), turned_away(TurnedAway::TrustsNot));
+        assert_eq!(next(&reported), turned_away(TurnedAway::TrustsNot));
     }
     worker.store.trusted().remove("master").unwrap();
     master.asks(&server).capacity().unwrap_err();
-    assert_eq!(next(&told), turned_away(TurnedAway::NotTrusted));
+    assert_eq!(next(&reported), turned_away(TurnedAway::NotTrusted));
     let asked = ureq::get(format!("http://{}/v1/capacity", server.address()));
     asked.header("Host", "example.org").call().unwrap_err();
-    assert_eq!(next(&told), turned_away(TurnedAway::OtherHost));
+    assert_eq!(next(&reported), turned_away(TurnedAway::OtherHost));
 }

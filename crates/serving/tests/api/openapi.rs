@@ -118,10 +118,11 @@ fn held(schemas: &mut Schemas, at: &str, call: (&str, &str, &str), body: Option<
     }
     .unwrap();
     let status = answer.status().as_u16();
-    let told = schemas.description["paths"][route][method]["responses"][status.to_string()].clone();
-    assert!(told.is_object(), "{method} {route} answers {status}, which is not described");
+    let reported =
+        schemas.description["paths"][route][method]["responses"][status.to_string()].clone();
+    assert!(reported.is_object(), "{method} {route} answers {status}, which is not described");
     let text = answer.body_mut().read_to_string().unwrap();
-    let Some(content) = told.get("content") else {
+    let Some(content) = reported.get("content") else {
         assert_eq!(text, "");
         return status;
     };

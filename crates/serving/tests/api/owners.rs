@@ -13,7 +13,7 @@ use crate::trusted::{Host, friends};
 struct Owned {
     server: tautline_serving::ApiServer,
     hollow: Arc<crate::common::Hollow>,
-    told: Receiver<ServingNews>,
+    reported: Receiver<ServingNews>,
     worker: Host,
     desk: Host,
     rack: Host,
@@ -25,8 +25,8 @@ impl Owned {
         let rack = Host::new();
         rack.trusts("worker", &worker);
         worker.trusts("rack", &rack);
-        let (server, hollow, told) = telling(Some(Arc::clone(&worker.store)));
-        Self { server, hollow, told, worker, desk, rack }
+        let (server, hollow, reported) = telling(Some(Arc::clone(&worker.store)));
+        Self { server, hollow, reported, worker, desk, rack }
     }
 
     /// A client with the worker's own key, which is in no trust list.
@@ -43,7 +43,7 @@ impl Owned {
             matches!(news, ServingNews::Closing { .. } | ServingNews::CloseDenied { .. })
         };
         loop {
-            let news = self.told.recv_timeout(Duration::from_secs(60)).unwrap();
+            let news = self.reported.recv_timeout(Duration::from_secs(60)).unwrap();
             if closes(&news) {
                 return news;
             }

@@ -111,10 +111,10 @@ fn every_refusal_comes_with_its_status_and_sentence() {
     ] {
         *hollow.refuse.lock().unwrap() = Some(refused.clone());
         let error = client.open(&request()).expect_err("refused");
-        let AskError::Refused { status: told, error: sentence, .. } = &error else {
+        let AskError::Refused { status: reported, error: sentence, .. } = &error else {
             panic!("{error:?}")
         };
-        assert_eq!((*told, sentence), (status, &refused.to_string()));
+        assert_eq!((*reported, sentence), (status, &refused.to_string()));
         assert!(error.to_string().ends_with(&refused.to_string()), "{error}");
     }
 }

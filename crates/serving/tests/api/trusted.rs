@@ -67,8 +67,8 @@ fn a_host_that_the_worker_does_not_trust_is_told_what_to_run_there() {
     let error = stranger.asks(&server).open(&request()).expect_err("not trusted");
     let AskError::NotTrustedThere { key, .. } = &error else { panic!("{error:?}") };
     assert_eq!(*key, stranger.key());
-    let mend = format!("taut trust {} {key}", tautline_api::trust::host_name());
-    assert!(error.to_string().ends_with(&mend), "{error}");
+    let hint = format!("taut trust {} {key}", tautline_api::trust::host_name());
+    assert!(error.to_string().ends_with(&hint), "{error}");
     assert!(hollow.asked.lock().unwrap().is_empty());
 }
 

@@ -53,7 +53,7 @@ impl Estimate for Overlap {
 #[derive(Default)]
 struct Shortest {
     kept: Vec<Exchange>,
-    told: LocalTime,
+    reported: LocalTime,
 }
 
 impl Shortest {
@@ -67,8 +67,8 @@ impl Shortest {
             e.round_trip().as_nanos() + (exchange.answered - e.answered).as_nanos() * 30 / 1_000_000
         };
         let best = *self.kept.iter().min_by_key(|e| aged(e))?;
-        (best.answered > self.told).then(|| {
-            self.told = best.answered;
+        (best.answered > self.reported).then(|| {
+            self.reported = best.answered;
             best
         })
     }

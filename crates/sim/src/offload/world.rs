@@ -65,7 +65,7 @@ impl OffloadWorld {
             rate: scenario.rate,
             delay: scenario.delay,
             max_frames,
-            stand_in: scenario.stand_in,
+            replacement: scenario.replacement,
         });
         returns.begin(scenario.delay);
         Self {

@@ -47,7 +47,7 @@ pub struct PacketArrival {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct SenderHeard {
+pub struct SenderSeen {
     /// What was played to its account. The counters are those of packets, of all its receivers.
     pub heard: Heard,
     pub lost: u64,
@@ -60,8 +60,8 @@ pub struct SenderHeard {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct SharedHeard {
-    pub senders: Vec<SenderHeard>,
+pub struct SharedReceived {
+    pub senders: Vec<SenderSeen>,
     /// Packets without a place, as the policy counted them.
     pub unplaced: u64,
     /// How many had a place at most, and in the end.
@@ -79,7 +79,7 @@ struct Shared {
     under_way: BTreeMap<(TrueTime, u64), (usize, Came)>,
     order: u64,
     host: SimHost,
-    told: SharedHeard,
+    reported: SharedReceived,
 }
 
 /// Lets `senders` send to one link with so many places, of the format, the latency and the first
@@ -89,14 +89,14 @@ pub fn play_shared(
     senders: Vec<SenderModel>,
     places: usize,
     span: Span,
-) -> SharedHeard {
+) -> SharedReceived {
     let mut rng = Rng::with_seed(scenario.seed);
     let host = SimHost::new(&scenario.receivers[0].host, &scenario, 0, &mut rng);
-    let heard = (0..senders.len()).map(|n| SenderHeard {
+    let heard = (0..senders.len()).map(|n| SenderSeen {
         heard: Heard::by(format!("seed {}, sender {n}", scenario.seed)),
-        ..SenderHeard::default()
+        ..SenderSeen::default()
     });
-    let told = SharedHeard { senders: heard.collect(), ..SharedHeard::default() };
+    let reported = SharedReceived { senders: heard.collect(), ..SharedReceived::default() };
     let senders = senders.into_iter().map(|model| SimSender::new(model, &scenario, &mut rng));
     let mut shared = Shared {
         senders: senders.collect(),
@@ -104,7 +104,7 @@ pub fn play_shared(
         under_way: BTreeMap::new(),
         order: 0,
         host,
-        told,
+        reported,
         scenario,
     };
     let (mut now, end) = (TrueTime::ZERO, TrueTime::ZERO.after(span));
@@ -117,7 +117,7 @@ pub fn play_shared(
 
 impl Shared {
     fn play(&mut self, now: TrueTime) {
-        let Self { scenario, senders, under_way, order, told, .. } = self;
+        let Self { scenario, senders, under_way, order, reported, .. } = self;
         for (number, sending) in senders.iter_mut().enumerate() {
             while sending.wakes <= now {
                 let mut arrives = |when, came| {
@@ -125,7 +125,7 @@ impl Shared {
                     under_way.insert((when, *order), (number, came));
                 };
                 let shift = SHIFT * number as i64;
-                told.senders[number].lost += sending.capture(scenario, shift, &mut arrives);
+                reported.senders[number].lost += sending.capture(scenario, shift, &mut arrives);
             }
         }
         self.read(now);
@@ -135,9 +135,9 @@ impl Shared {
         let mut inputs = core::mem::take(&mut self.link.inputs);
         inputs.iter_mut().flatten().for_each(|input| self.pull(input, times, now));
         self.link.inputs = inputs;
-        let told = &mut self.told.senders;
+        let reported = &mut self.reported.senders;
         self.link.settle(woke, |sender, before, after| {
-            add(&mut told[sender].heard.counters, before, after);
+            add(&mut reported[sender].heard.counters, before, after);
         });
     }
 
@@ -146,18 +146,18 @@ impl Shared {
         while let Some(first) = self.under_way.first_entry().filter(|first| first.key().0 <= now) {
             let ((when, _), (number, came)) = first.remove_entry();
             let at = self.host.local(when);
-            let told = &mut self.told.senders[number];
+            let reported = &mut self.reported.senders[number];
             match came {
                 Came::Packet(datagram, from) => {
-                    told.arrived.push(PacketArrival { at, read });
+                    reported.arrived.push(PacketArrival { at, read });
                     match self.link.hand_on(number, &datagram, &Arrival::exact(from, at, read)) {
-                        Some(own) => told.astray += u64::from(!own),
-                        None => told.unplaced += 1,
+                        Some(own) => reported.astray += u64::from(!own),
+                        None => reported.unplaced += 1,
                     }
                 }
                 Came::Goodbye(author) => self.link.say_goodbye(author),
             }
-            self.told.places.0 = self.told.places.0.max(self.link.count());
+            self.reported.places.0 = self.reported.places.0.max(self.link.count());
         }
     }
 
@@ -172,24 +172,24 @@ impl Shared {
         let begin = i64::from(index) + SHIFT * number as i64;
         let copied = resampled == input.receiver.counters().resampled_frames;
         let sound: Vec<f32> = out.iter().step_by(channels).copied().collect();
-        let told = &mut self.told.senders[number];
+        let reported = &mut self.reported.senders[number];
         let right =
             |(index, sample): &(i64, &f32)| **sample != 0.0 && is_sound(**sample, *index, copied);
-        told.right += (begin..).zip(&sound).filter(right).count() as u64;
+        reported.right += (begin..).zip(&sound).filter(right).count() as u64;
         let disturbed = pulled.resync.is_some() || times.skipped + pulled.missing > Frames::ZERO;
-        told.heard.take(&sound, (begin, copied), now, disturbed);
+        reported.heard.take(&sound, (begin, copied), now, disturbed);
     }
 
-    fn finish(mut self) -> SharedHeard {
+    fn finish(mut self) -> SharedReceived {
         for input in self.link.inputs.iter().flatten() {
             if let Some(sender) = input.hears {
-                let counters = &mut self.told.senders[sender].heard.counters;
+                let counters = &mut self.reported.senders[sender].heard.counters;
                 add(counters, &input.since, input.receiver.counters());
             }
         }
-        self.told.unplaced = self.link.unplaced().packets;
-        self.told.places.1 = self.link.count();
-        self.told
+        self.reported.unplaced = self.link.unplaced().packets;
+        self.reported.places.1 = self.link.count();
+        self.reported
     }
 }
 

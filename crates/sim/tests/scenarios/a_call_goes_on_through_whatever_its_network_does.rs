@@ -82,26 +82,29 @@ fn eventful(seed: u64) -> Call {
 fn a_call_goes_on_through_whatever_its_network_does() {
     for seed in 0..4 {
         let call = eventful(seed);
-        let told = format!("seed {seed}: {:?}, {:?}", call.silences, call.log);
-        assert_eq!(millis(&call, "begins").len(), 1, "one call all the while: {told}");
+        let reported = format!("seed {seed}: {:?}, {:?}", call.silences, call.log);
+        assert_eq!(millis(&call, "begins").len(), 1, "one call all the while: {reported}");
         // Without datagrams by TCP, and back.
         let by_tcp = millis(&call, "by tcp");
-        assert!((30_900..=31_300).contains(&by_tcp[0]), "{told}");
+        assert!((30_900..=31_300).contains(&by_tcp[0]), "{reported}");
         let by_udp = millis(&call, "by udp");
-        assert!((50_000..=52_100).contains(&by_udp[1]), "{told}");
+        assert!((50_000..=52_100).contains(&by_udp[1]), "{reported}");
         // Without a network the control connection is found dead, and made again after the longest pause at most.
         let (away, resumes) = (millis(&call, "away"), millis(&call, "resumes"));
-        assert!(matches!(away[..], [83_000..=84_100]), "{told}");
-        assert!(matches!(resumes[..], [90_000..=97_000]), "{told}");
-        assert!(call.silences.iter().all(|silence| *silence < Span::from_millis(10_200)), "{told}");
+        assert!(matches!(away[..], [83_000..=84_100]), "{reported}");
+        assert!(matches!(resumes[..], [90_000..=97_000]), "{reported}");
+        assert!(
+            call.silences.iter().all(|silence| *silence < Span::from_millis(10_200)),
+            "{reported}"
+        );
         // Sound that is resumed has keys of its own, at both ends.
-        assert_eq!(millis(&call, "silent"), [110_040], "{told}");
-        assert_eq!(millis(&call, "sounds")[1..], [115_040], "{told}");
+        assert_eq!(millis(&call, "silent"), [110_040], "{reported}");
+        assert_eq!(millis(&call, "sounds")[1..], [115_040], "{reported}");
         let [there, back] = [Side::Caller, Side::Called].map(|side| call.sends(side).unwrap().1);
-        assert_eq!(there, back, "{told}");
-        assert!(there.0 == CallPath::Udp && there.1 >= 3, "{told}");
+        assert_eq!(there, back, "{reported}");
+        assert!(there.0 == CallPath::Udp && there.1 >= 3, "{reported}");
         let again = eventful(seed);
-        assert_eq!((again.silences, &again.log), (call.silences, &call.log), "{told}");
+        assert_eq!((again.silences, &again.log), (call.silences, &call.log), "{reported}");
     }
 }
 
@@ -113,22 +116,22 @@ fn a_peer_that_vanishes_is_dialled_after_ever_longer_pauses_and_called_anew() {
     call.run(Span::from_secs(20));
     call.vanish_called();
     call.run(Span::from_secs(60));
-    let told = format!("{:?}", call.log);
+    let reported = format!("{:?}", call.log);
     let away = millis(&call, "away");
     let dead = 20_000 + LINE_DEAD.as_nanos() / 1_000_000;
-    assert!(matches!(away[..], [away] if (dead - 1_000..=dead + 60).contains(&away)), "{told}");
+    assert!(matches!(away[..], [away] if (dead - 1_000..=dead + 60).contains(&away)), "{reported}");
     // Each dial takes 5 s that no one answers.
     let mut dials = millis(&call, "dials");
     dials[0] = away[0];
     let pauses: Vec<_> = dials.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let expected = [250, 5_500, 6_000, 7_000, 7_000, 7_000];
-    assert!(pauses.len() >= 5, "{told}");
+    assert!(pauses.len() >= 5, "{reported}");
     for (pause, expected) in pauses.iter().zip(expected) {
-        assert!((expected..=expected + 40).contains(pause), "{pauses:?}: {told}");
+        assert!((expected..=expected + 40).contains(pause), "{pauses:?}: {reported}");
     }
     call.start_called();
     call.run(Span::from_secs(70));
-    assert_eq!(millis(&call, "turned away: that call is over here; call anew").len(), 1);
+    assert_eq!(millis(&call, "turned away: unknown call, or already over; call again").len(), 1);
     assert_eq!(millis(&call, "begins").len(), 2, "{:?}", call.log);
     assert!(call.sends(Side::Caller).is_some() && call.sends(Side::Called).is_some());
 }
@@ -146,13 +149,13 @@ fn starved(silent: bool) -> Call {
 #[test]
 fn received_sound_keeps_a_call_alive_without_a_control_connection() {
     let call = starved(false);
-    let told = format!("{:?}", call.log);
-    assert_eq!(millis(&call, "begins").len(), 1, "{told}");
-    assert_eq!(millis(&call, "over there"), [], "{told}");
-    assert!(matches!(millis(&call, "resumes")[..], [100_000..=107_000]), "{told}");
+    let reported = format!("{:?}", call.log);
+    assert_eq!(millis(&call, "begins").len(), 1, "{reported}");
+    assert_eq!(millis(&call, "over there"), [], "{reported}");
+    assert!(matches!(millis(&call, "resumes")[..], [100_000..=107_000]), "{reported}");
     let silent = starved(true);
-    let told = format!("{:?}", silent.log);
+    let reported = format!("{:?}", silent.log);
     // Its line is found dead, and a minute later the call is over.
-    assert!(matches!(millis(&silent, "over there")[..], [73_000..=74_100]), "{told}");
-    assert_eq!(millis(&silent, "begins").len(), 2, "{told}");
+    assert!(matches!(millis(&silent, "over there")[..], [73_000..=74_100]), "{reported}");
+    assert_eq!(millis(&silent, "begins").len(), 2, "{reported}");
 }

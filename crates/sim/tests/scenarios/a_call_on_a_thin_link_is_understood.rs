@@ -55,25 +55,25 @@ struct Outcome {
     waits: Vec<(TrueTime, Span)>,
     /// Bits per second of what the first end sends, at the end of each second.
     bits: Vec<u32>,
-    told: String,
+    reported: String,
 }
 
 fn call(path: PathModel, seconds: i64, seed: u64) -> Outcome {
     let mut call = Duplex::new([scenario(path.clone(), seed), scenario(path, seed + 1)]);
-    let (mut told, mut all_bits) = (String::new(), Vec::new());
+    let (mut reported, mut all_bits) = (String::new(), Vec::new());
     for second in 0..seconds {
         call.run(Span::from_secs(1));
         let format = call.worlds[0].sends();
         all_bits.push(format.coding().bitrate().unwrap_or(u32::MAX));
         let bits = format.coding().bitrate().unwrap_or(0) / 1000;
-        told += &format!("{second}:{}{bits}k/{} ", format.coding_name(), format.ptime());
+        reported += &format!("{second}:{}{bits}k/{} ", format.coding_name(), format.ptime());
     }
     let waits = call.waits();
     let shares = call.worlds.map(|world| {
         let heard = world.finish().remove(0);
         understood(&heard.silences, seconds)
     });
-    Outcome { shares, waits, bits: all_bits, told }
+    Outcome { shares, waits, bits: all_bits, reported }
 }
 
 fn p95(waits: &[(TrueTime, Span)]) -> Span {
@@ -100,24 +100,25 @@ fn a_call_on_a_thin_link_is_understood_two_seconds_after_it_begins_and_after_a_c
         for queue in QUEUES {
             for seed in [1, 11] {
                 let outcome = call(narrow(rate, queue), 12, seed);
-                let told = format!("{rate} bit/s, {queue} bytes, seed {seed}: {}", outcome.told);
-                assert_eq!(not_understood(&outcome, &[0]), [], "{told}");
+                let reported =
+                    format!("{rate} bit/s, {queue} bytes, seed {seed}: {}", outcome.reported);
+                assert_eq!(not_understood(&outcome, &[0]), [], "{reported}");
                 let wait = p95(&outcome.waits);
-                assert!(wait <= most, "{wait} in the queue; {told}");
+                assert!(wait <= most, "{wait} in the queue; {reported}");
             }
             let rates = vec![(second(12), rate)];
             let path = PathModel { rates, ..narrow(1_000_000, queue) };
             let outcome = call(path, 24, 1);
-            let told = format!(
+            let reported = format!(
                 "cut to {rate} bit/s, {queue} bytes: {:.2?} {}",
-                outcome.shares[0], outcome.told
+                outcome.shares[0], outcome.reported
             );
-            assert_eq!(not_understood(&outcome, &[0, 12]), [], "{told}");
+            assert_eq!(not_understood(&outcome, &[0, 12]), [], "{reported}");
             let least = outcome.bits[12 + FOUND..].iter().min().expect("seconds");
-            assert!(f64::from(*least) >= used * rate as f64, "{least} bit/s are sent; {told}");
+            assert!(f64::from(*least) >= used * rate as f64, "{least} bit/s are sent; {reported}");
             let wait = p95(&outcome.waits);
             println!("{rate} bit/s, queue of {queue} bytes: {wait} in it (p95)");
-            assert!(wait <= most, "{wait} in the queue; {told}");
+            assert!(wait <= most, "{wait} in the queue; {reported}");
         }
     }
 }

@@ -33,17 +33,17 @@ fn lossy(rate: u64) -> PathModel {
 /// A minute of a call: what both ends heard, and the time that 95 % of packets waited at most.
 fn call(scenarios: [Scenario; 2]) -> ([Heard; 2], Span, String) {
     let mut call = Duplex::new(scenarios);
-    let mut told = String::new();
+    let mut reported = String::new();
     for second in 0..60 {
         call.run(Span::from_secs(1));
         let format = call.worlds[0].sends();
         let bits = format.coding().bitrate().unwrap_or(0) / 1000;
-        told += &format!("{second}:{}{bits}k/{} ", format.coding_name(), format.ptime());
+        reported += &format!("{second}:{}{bits}k/{} ", format.coding_name(), format.ptime());
     }
     let mut waits: Vec<Span> = call.waits().iter().map(|(_, wait)| *wait).collect();
     waits.sort_unstable();
     let wait = waits[waits.len() * 95 / 100];
-    (call.worlds.map(|world| world.finish().remove(0)), wait, told)
+    (call.worlds.map(|world| world.finish().remove(0)), wait, reported)
 }
 
 #[test]
@@ -69,20 +69,20 @@ fn redundancy_takes_its_bits_from_the_rate_of_the_path() {
             limits.codings.push(Coding::OPUS_VOICE);
             end
         });
-        let (heard, wait, told) = call(ends);
+        let (heard, wait, reported) = call(ends);
         for heard in heard {
             let Counters { received, repaired, lost, .. } = heard.counters;
             println!(
                 "{rate} bit/s: {received} received, {repaired} repaired, {lost} lost, {wait} in the queue (p95)"
             );
-            let told = format!("{rate} bit/s: {heard}; {told}");
-            assert!(wait <= Span::from_millis(25), "{wait} in the queue; {told}");
+            let reported = format!("{rate} bit/s: {heard}; {reported}");
+            assert!(wait <= Span::from_millis(25), "{wait} in the queue; {reported}");
             match rate {
                 // Speech alone fits, with copies of its own.
-                100_000 => assert_eq!(repaired, 0, "{told}"),
+                100_000 => assert_eq!(repaired, 0, "{reported}"),
                 ..300_000 => {}
-                300_000 => assert!(repaired > 4 * lost, "{told}"),
-                _ => assert!(repaired > 20 * lost, "{told}"),
+                300_000 => assert!(repaired > 4 * lost, "{reported}"),
+                _ => assert!(repaired > 20 * lost, "{reported}"),
             }
         }
     }

@@ -61,14 +61,19 @@ fn grows_not(whole: Span) -> String {
     world.run(whole - first);
     let grown = in_use(&[&world]) - before;
     let heard = world.finish().remove(0);
-    let told = format!("wan, seed {seed}: {grown} bytes more; {heard}");
-    assert!(grown < MAX_GROWN, "{told}");
-    let moved = grows_not_late(&heard, (first, blocks), whole, &told);
+    let reported = format!("wan, seed {seed}: {grown} bytes more; {heard}");
+    assert!(grown < MAX_GROWN, "{reported}");
+    let moved = grows_not_late(&heard, (first, blocks), whole, &reported);
     format!("{grown} bytes more, and {moved} later")
 }
 
 /// What is kept after `first`, and the blocks of that time, is what is kept at the end: by how much it is not.
-fn grows_not_late(heard: &Heard, (first, blocks): (Span, usize), whole: Span, told: &str) -> Span {
+fn grows_not_late(
+    heard: &Heard,
+    (first, blocks): (Span, usize),
+    whole: Span,
+    reported: &str,
+) -> Span {
     let until = first.as_nanos();
     let highest = |late: bool| {
         let offsets = heard.offsets.iter().filter(|(at, _)| (at.as_nanos() > until) == late);
@@ -76,7 +81,7 @@ fn grows_not_late(heard: &Heard, (first, blocks): (Span, usize), whole: Span, to
     };
     // What is kept follows the packets, which are as they were.
     if let (Some(before), Some(after)) = (highest(false), highest(true)) {
-        assert!(after < before + before.half(), "{before} became {after}; {told}");
+        assert!(after < before + before.half(), "{before} became {after}; {reported}");
     }
     let median = |errors: &[Span]| {
         let mut errors = errors.to_vec();
@@ -86,8 +91,8 @@ fn grows_not_late(heard: &Heard, (first, blocks): (Span, usize), whole: Span, to
     let (early, late) = heard.errors.split_at(blocks);
     let tenth = &late[late.len() - late.len() / 10..];
     let moved = (median(tenth) - median(early)).abs();
-    assert!(moved < Span::from_millis(1), "{moved}; {told}");
-    assert!(heard.heard_until(whole), "{told}");
+    assert!(moved < Span::from_millis(1), "{moved}; {reported}");
+    assert!(heard.received_until(whole), "{reported}");
     moved
 }
 
@@ -180,14 +185,14 @@ fn call_grows_not(whole: Span) -> String {
     let mut words = format!("{grown} bytes more");
     for (Direction { world, moved, range, .. }, blocks) in call.into_iter().zip(early) {
         let heard = world.finish().remove(0);
-        let told = format!(
+        let reported = format!(
             "seed {seed}: {grown} bytes more; bits moved {moved} times within {range:?}; {heard}"
         );
-        assert!(grown < MAX_GROWN, "{told}");
+        assert!(grown < MAX_GROWN, "{reported}");
         // Down and up again in each spell.
-        assert!(i64::from(moved) > seconds / SPELL, "{told}");
-        assert!(range.0 < 40_000 && range.1 == 96_000, "{told}");
-        let later = grows_not_late(&heard, (first, blocks), whole, &told);
+        assert!(i64::from(moved) > seconds / SPELL, "{reported}");
+        assert!(range.0 < 40_000 && range.1 == 96_000, "{reported}");
+        let later = grows_not_late(&heard, (first, blocks), whole, &reported);
         words += &format!("; {later} later, {moved} changes of bits within {range:?}");
     }
     words

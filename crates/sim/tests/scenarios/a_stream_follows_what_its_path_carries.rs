@@ -150,14 +150,15 @@ fn payload(coding: Coding, ptime: Span) -> usize {
 /// A stream there, with feedback that takes 10 ms.
 fn stream(limits: &CodingLimits, model: PathModel, seconds: i64, seed: u64) -> Vec<Second> {
     let mut flow = Flow::new(limits, model, seed);
-    let mut told: VecDeque<(TrueTime, PathFeedback)> = VecDeque::new();
+    let mut reported: VecDeque<(TrueTime, PathFeedback)> = VecDeque::new();
     let mut all = Vec::new();
     for step in 0..seconds * (SECOND / STEP) {
         let now = TrueTime::from_nanos(step * STEP);
         flow.step(now);
-        told.extend(flow.feedback().map(|feedback| (now.after(Span::from_millis(10)), feedback)));
-        while let Some((_, feedback)) = told.front().copied().filter(|(at, _)| *at <= now) {
-            told.pop_front();
+        reported
+            .extend(flow.feedback().map(|feedback| (now.after(Span::from_millis(10)), feedback)));
+        while let Some((_, feedback)) = reported.front().copied().filter(|(at, _)| *at <= now) {
+            reported.pop_front();
             flow.control.observe(feedback, local(now));
         }
         if (step + 1) % (SECOND / STEP) == 0 {
@@ -170,7 +171,7 @@ fn stream(limits: &CodingLimits, model: PathModel, seconds: i64, seed: u64) -> V
 /// Streams there and back, whose feedback and reports go by the path of the other: of that there, second by second.
 fn both_ways(model: &PathModel, seconds: i64, seed: u64) -> Vec<Second> {
     let mut flows = [0, 1].map(|way| Flow::new(&any_coding(), model.clone(), seed + way));
-    let mut told: [VecDeque<(TrueTime, PathFeedback)>; 2] = Default::default();
+    let mut reported: [VecDeque<(TrueTime, PathFeedback)>; 2] = Default::default();
     let mut all = Vec::new();
     for step in 0..seconds * (SECOND / STEP) {
         let now = TrueTime::from_nanos(step * STEP);
@@ -179,13 +180,14 @@ fn both_ways(model: &PathModel, seconds: i64, seed: u64) -> Vec<Second> {
             let feedback = flows[way].feedback();
             let back = &mut flows[1 - way].path;
             if let Some(feedback) = feedback {
-                back.carry(FEEDBACK, now, |at| told[way].push_back((at, feedback)));
+                back.carry(FEEDBACK, now, |at| reported[way].push_back((at, feedback)));
             }
             if now.as_nanos() % (SECOND / 2) == 0 {
                 back.carry(REPORT, now, |_| {});
             }
-            while let Some((_, feedback)) = told[way].front().copied().filter(|it| it.0 <= now) {
-                told[way].pop_front();
+            while let Some((_, feedback)) = reported[way].front().copied().filter(|it| it.0 <= now)
+            {
+                reported[way].pop_front();
                 flows[way].control.observe(feedback, local(now));
             }
         }
@@ -232,12 +234,12 @@ fn a_stream_is_coded_in_what_the_network_carries() {
         (80_000, "opus-voice"),
     ] {
         let stream = stream(&any_coding(), narrow(rate), 600, 1);
-        let told = in_words(&stream);
-        let found = stream.iter().position(|second| second.coding.name() == best).expect(&told);
-        assert!(found <= 20, "{rate} bit/s: {best} after {found} s: {told}");
+        let reported = in_words(&stream);
+        let found = stream.iter().position(|second| second.coding.name() == best).expect(&reported);
+        assert!(found <= 20, "{rate} bit/s: {best} after {found} s: {reported}");
         let there = stream[20..].iter().filter(|second| second.coding.name() == best).count();
-        assert!(there >= 540, "{rate} bit/s: {best} for {there} of 580 s: {told}");
-        assert!(spoilt(&stream) <= 14, "{rate} bit/s: {} s spoilt: {told}", spoilt(&stream));
+        assert!(there >= 540, "{rate} bit/s: {best} for {there} of 580 s: {reported}");
+        assert!(spoilt(&stream) <= 14, "{rate} bit/s: {} s spoilt: {reported}", spoilt(&stream));
     }
 }
 
@@ -245,7 +247,7 @@ fn a_stream_is_coded_in_what_the_network_carries() {
 fn the_bit_rate_of_opus_is_what_fits_beside_the_heads_of_packets() {
     for rate in [80_000, 110_000, 150_000, 250_000, 300_000, 350_000] {
         let stream = stream(&any_coding(), narrow(rate), 600, 4);
-        let told = in_words(&stream);
+        let reported = in_words(&stream);
         let fits = |second: &&Second| {
             // With Ethernet's, they have 114 bytes.
             let heads = 8 * 114 * SECOND / second.ptime.as_nanos();
@@ -254,8 +256,8 @@ fn the_bit_rate_of_opus_is_what_fits_beside_the_heads_of_packets() {
             bitrate <= carried && bitrate >= carried * 6 / 10
         };
         let there = stream[20..].iter().filter(fits).count();
-        assert!(there >= 520, "{rate} bit/s: {there} of 580 s: {told}");
-        assert!(spoilt(&stream) <= 16, "{rate} bit/s: {} s spoilt: {told}", spoilt(&stream));
+        assert!(there >= 520, "{rate} bit/s: {there} of 580 s: {reported}");
+        assert!(spoilt(&stream) <= 16, "{rate} bit/s: {} s spoilt: {reported}", spoilt(&stream));
     }
 }
 
@@ -263,14 +265,14 @@ fn the_bit_rate_of_opus_is_what_fits_beside_the_heads_of_packets() {
 fn opus_that_is_kept_to_follows_the_network_in_its_bit_rate_alone_and_comes_back() {
     let path = becoming(narrow(100_000_000), &[(30, 250_000), (60, 100_000_000)]);
     let stream = stream(&only(Coding::OPUS, Span::from_millis(5)), path, 240, 5);
-    let told = in_words(&stream);
+    let reported = in_words(&stream);
     let bitrates = |from: usize, to: usize| {
         stream[from..to].iter().map(|second| second.coding.bitrate().unwrap_or(0))
     };
-    assert!(stream.iter().all(|second| second.coding.name() == "opus"), "{told}");
-    assert!(bitrates(15, 30).all(|bitrate| bitrate == 256_000), "{told}");
-    assert!(bitrates(33, 60).all(|bitrate| bitrate < 128_000), "{told}");
-    assert_eq!(bitrates(239, 240).next(), Some(256_000), "{told}");
+    assert!(stream.iter().all(|second| second.coding.name() == "opus"), "{reported}");
+    assert!(bitrates(15, 30).all(|bitrate| bitrate == 256_000), "{reported}");
+    assert!(bitrates(33, 60).all(|bitrate| bitrate < 128_000), "{reported}");
+    assert_eq!(bitrates(239, 240).next(), Some(256_000), "{reported}");
     let lossless = only(Coding::LOSSLESS_16, Span::from_millis(5));
     assert!(CodingSteps::new(SHAPE, &lossless).is_none());
 }
@@ -292,12 +294,12 @@ fn random_loss_of_5_percent_costs_no_bits() {
 fn a_path_that_becomes_narrow_is_followed_within_three_seconds_and_back() {
     let path = becoming(narrow(100_000_000), &[(60, 1_500_000), (120, 100_000_000)]);
     let stream = stream(&any_coding(), path, 240, 2);
-    let told = in_words(&stream);
-    assert_eq!(stream[59].coding.name(), "l24", "{told}");
-    assert!(stream[63..73].iter().all(|second| second.spoilt < 0.02), "{told}");
-    assert_eq!(stream[66].coding.name(), "lossless16", "{told}");
-    assert!(spoilt(&stream[63..120]) <= 6, "{told}");
-    assert_eq!(stream[239].coding.name(), "l24", "{told}");
+    let reported = in_words(&stream);
+    assert_eq!(stream[59].coding.name(), "l24", "{reported}");
+    assert!(stream[63..73].iter().all(|second| second.spoilt < 0.02), "{reported}");
+    assert_eq!(stream[66].coding.name(), "lossless16", "{reported}");
+    assert!(spoilt(&stream[63..120]) <= 6, "{reported}");
+    assert_eq!(stream[239].coding.name(), "l24", "{reported}");
 }
 
 #[test]
@@ -316,17 +318,17 @@ fn a_stream_whose_feedback_finds_no_room_is_sent_in_fewer_bits_and_comes_back() 
     for (rate, seed) in [(20_000, 1), (30_000, 2), (40_000, 3)] {
         let path = becoming(narrow(100_000_000), &[(30, rate), (90, 100_000_000)]);
         let stream = both_ways(&path, 600, seed);
-        let told = format!("{rate} bit/s, seed {seed}: {}", in_words(&stream));
-        assert_eq!(stream[29].coding.name(), "l24", "{told}");
+        let reported = format!("{rate} bit/s, seed {seed}: {}", in_words(&stream));
+        assert_eq!(stream[29].coding.name(), "l24", "{reported}");
         let fewest = |second: &Second| {
             let voice = second.coding.name() == "opus-voice";
             voice
                 && second.coding.bitrate() == Some(12_000)
                 && second.ptime == Span::from_millis(20)
         };
-        assert!(stream[40..90].iter().all(fewest), "{told}");
+        assert!(stream[40..90].iter().all(fewest), "{reported}");
         let back = stream[90..].iter().position(|second| second.coding.name() == "l24");
-        assert!(back.is_some_and(|seconds| seconds <= 90), "{back:?}: {told}");
+        assert!(back.is_some_and(|seconds| seconds <= 90), "{back:?}: {reported}");
     }
 }
 

@@ -23,12 +23,12 @@ fn a_card_that_steps_by_100_ppm_is_in_time_again_within_ten_seconds() {
             ..HostModel::with_card(CardModel::off_by(before))
         };
         let heard = &play(scenario, Span::from_secs(60))[0];
-        let told = format!("{before} to {after} ppm, wired, seed {seed}: {heard}");
-        assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{told}");
+        let reported = format!("{before} to {after} ppm, wired, seed {seed}: {heard}");
+        assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{reported}");
         // The last twenty seconds, in blocks of 1 ms.
         let settled = &heard.errors[heard.errors.len() - 20_000..];
         let worst = settled.iter().map(|error| error.abs()).max().unwrap();
-        assert!(worst < Span::from_micros(50), "{worst}; {told}");
+        assert!(worst < Span::from_micros(50), "{worst}; {reported}");
     }
 }
 
@@ -63,12 +63,12 @@ fn arrivals_alone_follow_a_card_of_500_ppm() {
             // What is left is the path's own delay, which nobody can see from here.
             let least = errors.iter().copied().min().expect("some");
             let greatest = errors.iter().copied().max().expect("some");
-            let told =
+            let reported =
                 format!("{} at {ppm} ppm, seed {seed}: {least} to {greatest}", preset.name());
-            assert!(greatest - least <= Span::from_micros(2 * most), "{told}");
+            assert!(greatest - least <= Span::from_micros(2 * most), "{reported}");
             let shortest = preset.path().delay;
             let off = (least + (greatest - least).half() - shortest).abs();
-            assert!(off <= Span::from_micros(500), "{told}");
+            assert!(off <= Span::from_micros(500), "{reported}");
         }
     }
 }
@@ -90,11 +90,18 @@ fn a_card_500_ppm_off_plays_for_a_day_without_losing_a_frame() {
         scenario.receivers[0].host = HostModel::with_card(card);
         let heard = &play(scenario, Span::from_secs(24 * 3600))[0];
         let counters = heard.counters;
-        let told = format!("wired, {ppm} ppm, seed {seed}: {heard}");
-        assert_eq!((counters.missing_frames, counters.resyncs, counters.late), (0, 0, 0), "{told}");
-        assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{told}");
-        assert_eq!(heard.starved, Frames::ZERO, "{told}");
-        assert!(heard.error_at(0.999).expect("sound was heard") < Span::from_micros(50), "{told}");
+        let reported = format!("wired, {ppm} ppm, seed {seed}: {heard}");
+        assert_eq!(
+            (counters.missing_frames, counters.resyncs, counters.late),
+            (0, 0, 0),
+            "{reported}"
+        );
+        assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{reported}");
+        assert_eq!(heard.starved, Frames::ZERO, "{reported}");
+        assert!(
+            heard.error_at(0.999).expect("sound was heard") < Span::from_micros(50),
+            "{reported}"
+        );
     }
 }
 
@@ -115,15 +122,15 @@ fn cards_500_ppm_apart_play_for_an_hour_at_every_place() {
         let seed = 22;
         let heard = &play(Scenario::drifting(preset, ppm, seed), Span::from_secs(3600))[0];
         let counters = heard.counters;
-        let told = format!("{}, {ppm} ppm, seed {seed}: {heard}", preset.name());
+        let reported = format!("{}, {ppm} ppm, seed {seed}: {heard}", preset.name());
         // Where a round trip is long the first frames are placed by their arrival, and moved once, when
         // the sender's clock is known.
         let mapped = TrueTime::from_nanos(2_000_000_000);
         let late = heard.resyncs.iter().filter(|(at, _)| *at > mapped).count();
-        assert_eq!((late, counters.late), (0, 0), "{told}");
-        assert_eq!(counters.missing_frames, 48 * counters.lost, "{told}");
-        assert!(heard.first_wrong.is_none(), "{told}");
-        assert_eq!(heard.starved, Frames::ZERO, "{told}");
+        assert_eq!((late, counters.late), (0, 0), "{reported}");
+        assert_eq!(counters.missing_frames, 48 * counters.lost, "{reported}");
+        assert!(heard.first_wrong.is_none(), "{reported}");
+        assert_eq!(heard.starved, Frames::ZERO, "{reported}");
     }
 }
 
@@ -146,17 +153,17 @@ fn cards_of_one_clock_are_copied_from_the_first_second_whoever_joins_when() {
         let scenario = Scenario::one_clock(preset, ppm, 50, span, 11);
         let joins: Vec<_> = scenario.receivers.iter().map(|receiver| receiver.joins).collect();
         let whole = span + Span::from_secs(4);
-        for (told, joins) in play(scenario, whole).iter().zip(joins) {
-            assert_eq!(told.counters.resampled_frames, 0, "{ppm} ppm: {told}");
-            assert!(told.first_wrong.is_none(), "{ppm} ppm: {told}");
-            assert!(told.heard_until(whole), "{ppm} ppm: {told}");
+        for (reported, joins) in play(scenario, whole).iter().zip(joins) {
+            assert_eq!(reported.counters.resampled_frames, 0, "{ppm} ppm: {reported}");
+            assert!(reported.first_wrong.is_none(), "{ppm} ppm: {reported}");
+            assert!(reported.received_until(whole), "{ppm} ppm: {reported}");
             // The sender may not have said yet what its clock is: where it has, the place is found.
             let settled = |(when, _): &(TrueTime, _)| when.since(joins) < FIRST_SECOND;
-            assert!(told.resyncs.len() <= 1, "{ppm} ppm: {told}");
-            assert!(told.resyncs.iter().all(settled), "{ppm} ppm: {joins:?}: {told}");
+            assert!(reported.resyncs.len() <= 1, "{ppm} ppm: {reported}");
+            assert!(reported.resyncs.iter().all(settled), "{ppm} ppm: {joins:?}: {reported}");
             // Half a frame, and what the host's own error makes of the latency.
-            let last = told.errors.iter().rev().take(1000).map(|error| error.abs()).max();
-            assert!(last.unwrap() < Span::from_micros(13), "{ppm} ppm: {last:?}: {told}");
+            let last = reported.errors.iter().rev().take(1000).map(|error| error.abs()).max();
+            assert!(last.unwrap() < Span::from_micros(13), "{ppm} ppm: {last:?}: {reported}");
         }
     }
 }
@@ -170,16 +177,16 @@ fn a_link_that_was_down_for_ten_seconds_is_copied_again_where_cards_go_by_one_cl
         let one = &mut scenario.receivers[0];
         one.there.outages = vec![(begins, ends)];
         one.back.outages = vec![(begins, ends)];
-        let told = &play(scenario, Span::from_secs(45))[0];
-        assert_eq!(told.counters.resampled_frames, 0, "{ppm} ppm: {told}");
-        assert!(told.first_wrong.is_none(), "{ppm} ppm: {told}");
+        let reported = &play(scenario, Span::from_secs(45))[0];
+        assert_eq!(reported.counters.resampled_frames, 0, "{ppm} ppm: {reported}");
+        assert!(reported.first_wrong.is_none(), "{ppm} ppm: {reported}");
         // The stream begins anew, and nothing moves after that.
-        let later = told.resyncs.iter().filter(|(when, _)| *when > begins);
+        let later = reported.resyncs.iter().filter(|(when, _)| *when > begins);
         let later: Vec<_> = later.map(|(when, _)| when.since(ends)).collect();
-        assert!(later.len() == 1 && later[0] < Span::from_millis(20), "{later:?}: {told}");
-        assert!(told.heard_until(Span::from_secs(45)), "{ppm} ppm: {told}");
-        let last = told.errors.iter().rev().take(1000).map(|error| error.abs()).max();
-        assert!(last.unwrap() < Span::from_micros(13), "{ppm} ppm: {last:?}: {told}");
+        assert!(later.len() == 1 && later[0] < Span::from_millis(20), "{later:?}: {reported}");
+        assert!(reported.received_until(Span::from_secs(45)), "{ppm} ppm: {reported}");
+        let last = reported.errors.iter().rev().take(1000).map(|error| error.abs()).max();
+        assert!(last.unwrap() < Span::from_micros(13), "{ppm} ppm: {last:?}: {reported}");
     }
 }
 
@@ -193,13 +200,13 @@ fn cards_that_drift_apart_stay_in_time_and_lose_no_frame() {
         let mut scenario = Scenario::on(Preset::Wired, seed);
         scenario.receivers[0].host = HostModel::with_card(CardModel::off_by(ppm));
         let heard = &play(scenario, Span::from_secs(120))[0];
-        let told = format!("{ppm} ppm, seed {seed}: {heard}");
-        assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{told}");
-        assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{told}");
-        assert!(heard.error_at(0.5).unwrap() <= Span::from_micros(20), "{told}");
+        let reported = format!("{ppm} ppm, seed {seed}: {heard}");
+        assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{reported}");
+        assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{reported}");
+        assert!(heard.error_at(0.5).unwrap() <= Span::from_micros(20), "{reported}");
         // Until the error has left what the clocks cannot tell apart, half of the round trip of
         // 400 µs and a little, it is not followed.
-        assert!(heard.error_at(0.9999).unwrap() <= Span::from_micros(600), "{told}");
+        assert!(heard.error_at(0.9999).unwrap() <= Span::from_micros(600), "{reported}");
     }
 }
 
@@ -225,16 +232,16 @@ fn two_receivers_whose_cards_drift_play_in_step() {
         }
         apart.sort_unstable();
         let at = |share: f64| apart[(apart.len() as f64 * share) as usize];
-        let told = format!(
+        let reported = format!(
             "{}, seed {seed}: apart {} (p50), {} (p99.9)",
             preset.name(),
             at(0.5),
             at(0.999)
         );
-        assert!(at(0.5) < Span::from_micros(max_median), "{told}");
-        assert!(at(0.999) < Span::from_micros(most), "{told}");
+        assert!(at(0.5) < Span::from_micros(max_median), "{reported}");
+        assert!(at(0.999) < Span::from_micros(most), "{reported}");
         for heard in world.finish() {
-            assert_eq!(heard.counters.resyncs, 0, "{told}: {heard}");
+            assert_eq!(heard.counters.resyncs, 0, "{reported}: {heard}");
         }
     }
 }

@@ -30,11 +30,11 @@ fn a_coding_that_changes_is_not_heard() {
         world.run(Span::from_micros(50_013));
     }
     let heard = &world.finish()[0];
-    let told = format!("wired with 4 ms of jitter, seed {seed}: {heard}");
-    assert!(heard.counters.reordered > 1000, "{told}");
-    assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{told}");
-    assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{told}");
-    assert_eq!((heard.counters.missing_frames, heard.counters.invalid), (0, 0), "{told}");
+    let reported = format!("wired with 4 ms of jitter, seed {seed}: {heard}");
+    assert!(heard.counters.reordered > 1000, "{reported}");
+    assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{reported}");
+    assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{reported}");
+    assert_eq!((heard.counters.missing_frames, heard.counters.invalid), (0, 0), "{reported}");
 }
 
 // Under test: the receiver when another latency is chosen while it plays: more repeats sound, less
@@ -51,14 +51,14 @@ fn a_latency_that_changes_leaves_no_gap() {
         world.run(Span::from_secs(2));
     }
     let heard = &world.finish()[0];
-    let told = format!("wired, seed {seed}: {heard}");
-    assert!(heard.first_wrong.is_none(), "{told}");
-    assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{told}");
-    assert_eq!(heard.counters.missing_frames, 0, "{told}");
+    let reported = format!("wired, seed {seed}: {heard}");
+    assert!(heard.first_wrong.is_none(), "{reported}");
+    assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{reported}");
+    assert_eq!(heard.counters.missing_frames, 0, "{reported}");
     // Each change is one fade over, and its error is over within it.
-    assert!(heard.spoilt.values().sum::<u64>() <= changes.len() as u64, "{told}");
-    assert!(heard.longest_spoilt() <= Frames::new(72), "{told}");
-    assert!(heard.error_at(0.999).unwrap() < Span::from_micros(60), "{told}");
+    assert!(heard.spoilt.values().sum::<u64>() <= changes.len() as u64, "{reported}");
+    assert!(heard.longest_spoilt() <= Frames::new(72), "{reported}");
+    assert!(heard.error_at(0.999).unwrap() < Span::from_micros(60), "{reported}");
 }
 
 // Under test: sender and receiver when packets become longer and shorter in the middle of a stream.
@@ -78,12 +78,12 @@ fn a_packet_time_that_changes_is_not_heard() {
         }
     }
     let heard = &world.finish()[0];
-    let told = format!("wired, seed {seed}: {heard}");
-    assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{told}");
-    assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{told}");
-    assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{told}");
-    assert!(heard.error_at(1.0).unwrap() < Span::from_micros(60), "{told}");
-    assert!(heard.blocks > 30_000, "{told}");
+    let reported = format!("wired, seed {seed}: {heard}");
+    assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{reported}");
+    assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{reported}");
+    assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{reported}");
+    assert!(heard.error_at(1.0).unwrap() < Span::from_micros(60), "{reported}");
+    assert!(heard.blocks > 30_000, "{reported}");
 }
 
 // Under test: sender and receiver when what packets carry of earlier ones changes in the middle of a
@@ -104,11 +104,11 @@ fn redundancy_that_changes_is_not_heard() {
         }
     }
     let heard = &world.finish()[0];
-    let told = format!("wired, seed {seed}: {heard}");
-    assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{told}");
-    assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{told}");
-    assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{told}");
-    assert_eq!((heard.counters.duplicate, heard.counters.invalid), (0, 0), "{told}");
+    let reported = format!("wired, seed {seed}: {heard}");
+    assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{reported}");
+    assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{reported}");
+    assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{reported}");
+    assert_eq!((heard.counters.duplicate, heard.counters.invalid), (0, 0), "{reported}");
 }
 
 // Under test: sender and receiver when anything changes at any time, on a path that does nothing to
@@ -144,10 +144,10 @@ fn whatever_changes_no_frame_is_missed() {
             assert!(refused.is_none_or(no_repair), "{change:?}: {refused:?}");
             world.run(Span::from_micros(rng.i64(1..300_000)));
             let heard = world.heard().next().unwrap();
-            let told = format!("ideal path, seed {seed}, after {change:?}: {heard}");
+            let reported = format!("ideal path, seed {seed}, after {change:?}: {heard}");
             let missed = (heard.counters.lost, heard.counters.late, heard.counters.missing_frames);
-            assert_eq!(missed, (0, 0, 0), "{told}");
-            assert!(heard.first_wrong.is_none(), "{told}");
+            assert_eq!(missed, (0, 0, 0), "{reported}");
+            assert!(heard.first_wrong.is_none(), "{reported}");
         }
     }
 }
@@ -176,18 +176,22 @@ fn a_path_that_becomes_another_moves_no_sound() {
                 ClockError::quartz(LocalTime::from_nanos(77_000_000_000), 40.0);
             let mut world = World::new(scenario);
             world.run(CHANGE.since(TrueTime::ZERO));
-            let told = format!("{} there {there} ms, back {back} ms, seed {seed}", preset.name());
+            let reported =
+                format!("{} there {there} ms, back {back} ms, seed {seed}", preset.name());
             for _ in 0..3000 {
                 world.run(Span::from_millis(20));
                 let look = world.look(0).expect("it plays");
                 let at = world.now().as_nanos() / 1_000_000;
-                assert!(look.error.abs() <= look.uncertainty, "{told}: {look:?} at {at} ms");
-                assert!(look.error.abs() <= Span::from_micros(most), "{told}: {look:?} at {at} ms");
+                assert!(look.error.abs() <= look.uncertainty, "{reported}: {look:?} at {at} ms");
+                assert!(
+                    look.error.abs() <= Span::from_micros(most),
+                    "{reported}: {look:?} at {at} ms"
+                );
             }
             let look = world.look(0).expect("it plays");
-            assert_eq!((look.steps, look.path_changes), (0, 1), "{told}: {look:?}");
+            assert_eq!((look.steps, look.path_changes), (0, 1), "{reported}: {look:?}");
             let heard = &world.finish()[0];
-            assert_eq!(heard.counters.resyncs, 0, "{told}: {heard}");
+            assert_eq!(heard.counters.resyncs, 0, "{reported}: {heard}");
         }
     }
 }

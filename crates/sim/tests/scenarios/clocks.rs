@@ -29,7 +29,7 @@ const SILENT: [TrueTime; 2] =
 #[test]
 fn a_media_clock_is_followed_at_every_place() {
     for (seed, preset) in (31..).zip(Preset::ALL) {
-        let told = |what: &str| format!("{}, seed {seed}: {what}", preset.name());
+        let reported = |what: &str| format!("{}, seed {seed}: {what}", preset.name());
         let mut rng = Rng::with_seed(seed);
         let ppm = 200.0 * rng.f64() - 100.0;
         let quartz = ClockError::quartz(LocalTime::ZERO, ppm);
@@ -69,17 +69,19 @@ fn a_media_clock_is_followed_at_every_place() {
             if number % 500 != 0 || number < 1500 || settling {
                 continue;
             }
-            let rate = follower.told(now).unwrap_or_else(|| panic!("{}", told("nothing is known")));
+            let rate = follower
+                .reported(now)
+                .unwrap_or_else(|| panic!("{}", reported("nothing is known")));
             let truth = if since_turn > Span::ZERO { ppm / 2.0 } else { ppm };
             // A quartz wanders by 0.01 ppm in the root of a second.
             let off = (rate.rate.as_f64() - truth).abs();
-            assert!(off < 0.5, "{}", told(&format!("{off} ppm off at {arrives:?}")));
+            assert!(off < 0.5, "{}", reported(&format!("{off} ppm off at {arrives:?}")));
             checked += 1;
         }
-        assert!(checked > 100, "{}", told(&checked.to_string()));
+        assert!(checked > 100, "{}", reported(&checked.to_string()));
         let standing = follower.standing(LocalTime::from_nanos(150_000_000_000));
         // Where it became another, and nowhere else.
-        assert!(standing.counters.jumps <= 1, "{}", told(&format!("{standing:?}")));
+        assert!(standing.counters.jumps <= 1, "{}", reported(&format!("{standing:?}")));
     }
 }
 
@@ -144,8 +146,8 @@ fn a_place_found_before_the_clocks_were_known_is_corrected_once() {
         scenario.latency = Span::from_millis(10);
         let one = scenario.receivers[0].clone();
         scenario.receivers = clocks
-            .map(|told| ReceiverModel {
-                host: HostModel { clock: clock(told), ..HostModel::IDEAL },
+            .map(|reported| ReceiverModel {
+                host: HostModel { clock: clock(reported), ..HostModel::IDEAL },
                 ..one.clone()
             })
             .to_vec();
@@ -229,21 +231,21 @@ fn no_place_makes_a_mapping_worse_than_it_says() {
             let mut errors = Vec::new();
             for beat in 0..6000 {
                 world.run(Span::from_millis(20));
-                let told = format!("{}, seed {seed}, {} ms", preset.name(), 20 * beat);
+                let reported = format!("{}, seed {seed}, {} ms", preset.name(), 20 * beat);
                 let Some(look) = world.look(0).filter(|look| look.basis == Basis::Clock) else {
-                    assert!(beat < 100, "{told}: no clock is mapped");
+                    assert!(beat < 100, "{reported}: no clock is mapped");
                     continue;
                 };
-                assert!(look.error.abs() <= look.uncertainty, "{told}: {look:?}");
-                assert_eq!(look.steps, 0, "{told}: {look:?}");
+                assert!(look.error.abs() <= look.uncertainty, "{reported}: {look:?}");
+                assert_eq!(look.steps, 0, "{reported}: {look:?}");
                 if beat >= 3000 {
                     errors.push(look.error.abs());
                 }
             }
             errors.sort_unstable();
             let median = errors[errors.len() / 2];
-            let told = format!("{}, seed {seed}: {median}", preset.name());
-            assert!(median <= Span::from_micros(most), "{told}");
+            let reported = format!("{}, seed {seed}: {median}", preset.name());
+            assert!(median <= Span::from_micros(most), "{reported}");
         }
     }
 }
@@ -267,14 +269,14 @@ fn receivers_with_clocks_of_their_own_play_the_same_frame_at_the_same_instant() 
         let clocks = [(0, 0.0), (7_000_000_000, 30.0), (123_456_789, -30.0), (1, 12.5)];
         scenario.receivers = clocks.map(with_clock).to_vec();
         for (number, heard) in play(scenario, Span::from_secs(120)).iter().enumerate() {
-            let told = format!("receiver {number}, seed {seed}: {heard}");
-            assert!(heard.error_at(0.999).unwrap() < Span::from_micros(500), "{told}");
-            assert!(heard.error_at(0.5).unwrap() < Span::from_micros(100), "{told}");
+            let reported = format!("receiver {number}, seed {seed}: {heard}");
+            assert!(heard.error_at(0.999).unwrap() < Span::from_micros(500), "{reported}");
+            assert!(heard.error_at(0.5).unwrap() < Span::from_micros(100), "{reported}");
             // The last half minute, in blocks of 1 ms.
             let settled = &heard.errors[heard.errors.len() - 30_000..];
             let worst = settled.iter().map(|error| error.abs()).max().unwrap();
-            assert!(worst < Span::from_micros(100), "{worst}: {told}");
-            assert!(heard.first_wrong.is_none(), "{told}");
+            assert!(worst < Span::from_micros(100), "{worst}: {reported}");
+            assert!(heard.first_wrong.is_none(), "{reported}");
         }
     }
 }

@@ -10,7 +10,7 @@ use tautline_sim::link::{Jitter, Loss, PathModel};
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::{HostModel, Scenario};
 use tautline_sim::world::shared::{
-    PacketArrival, SenderHeard, SenderModel, SharedHeard, Stint, play_shared,
+    PacketArrival, SenderModel, SenderSeen, SharedReceived, Stint, play_shared,
 };
 
 const LATENCY_MILLIS: i64 = 40;
@@ -63,7 +63,7 @@ fn stints() -> [(u32, Vec<Stint>); 7] {
 /// How many have a place at once.
 const PLACES: usize = 5;
 
-fn heard(seed: u64) -> SharedHeard {
+fn heard(seed: u64) -> SharedReceived {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut host = || HostModel {
         clock: ClockError::quartz(
@@ -107,32 +107,32 @@ fn around_pause(arrived: &[PacketArrival]) -> (&[PacketArrival], &[PacketArrival
 }
 
 /// All that came of its own went to its own receiver, and is heard.
-fn assert_whole(told: &SenderHeard, goes_on: bool) {
-    let (heard, counters) = (&told.heard, &told.heard.counters);
-    assert_eq!(told.astray, 0, "{heard}");
+fn assert_whole(reported: &SenderSeen, goes_on: bool) {
+    let (heard, counters) = (&reported.heard, &reported.heard.counters);
+    assert_eq!(reported.astray, 0, "{heard}");
     let not_its_own = (counters.other_source, counters.on_probation, counters.invalid);
     assert_eq!(not_its_own, (0, 0, 0), "{heard}");
     assert_eq!((counters.duplicate, counters.late), (0, 0), "{heard}");
-    assert_eq!(counters.received + told.unplaced, told.arrived.len() as u64, "{heard}");
+    assert_eq!(counters.received + reported.unplaced, reported.arrived.len() as u64, "{heard}");
     assert!(heard.first_wrong.is_none(), "{heard}");
     // What lacks is what fades in after a loss, and what is not due yet.
     let not_due = if goes_on { LATENCY_MILLIS.unsigned_abs() + 1 } else { 0 };
     let least = (counters.received - not_due) * PACKET;
-    let least = least.saturating_sub((told.lost + BEGINS) * FADE);
-    let right = told.right;
+    let least = least.saturating_sub((reported.lost + BEGINS) * FADE);
+    let right = reported.right;
     assert!((least..=counters.received * PACKET).contains(&right), "{right}, {least}: {heard}");
 }
 
 #[test]
 fn each_sender_at_a_shared_link_is_heard_on_its_own() {
     for seed in SEEDS {
-        let told = heard(seed);
-        for (number, (sender, (_, stints))) in told.senders.iter().zip(stints()).enumerate() {
+        let reported = heard(seed);
+        for (number, (sender, (_, stints))) in reported.senders.iter().zip(stints()).enumerate() {
             assert_whole(
                 sender,
                 stints.iter().any(|stint| stint.sends.1 > TrueTime::ZERO.after(SPAN)),
             );
-            let SenderHeard { heard, lost, .. } = sender;
+            let SenderSeen { heard, lost, .. } = sender;
             // Bursts of losses are shorter.
             let pauses = heard.silences.iter().map(|(from, to)| to.since(*from));
             let pauses: Vec<Span> = pauses.filter(|long| *long > REST).collect();
@@ -152,37 +152,37 @@ fn each_sender_at_a_shared_link_is_heard_on_its_own() {
                 _ => assert_eq!(counted, *lost, "{heard}"),
             }
         }
-        let all = |count: fn(&SenderHeard) -> u64| told.senders.iter().map(count).sum::<u64>();
+        let all = |count: fn(&SenderSeen) -> u64| reported.senders.iter().map(count).sum::<u64>();
         assert!(all(|sender| sender.lost) > 0, "seed {seed}");
         assert!(all(|sender| sender.heard.counters.reordered) > 0, "seed {seed}");
-        assert_eq!(told.senders[STRAY].right, PACKET, "seed {seed}");
+        assert_eq!(reported.senders[STRAY].right, PACKET, "seed {seed}");
     }
 }
 
 #[test]
 fn whoever_finds_no_place_is_counted_until_one_is_free() {
     for seed in SEEDS {
-        let told = heard(seed);
-        let (before, after) = around_pause(&told.senders[LEAVES].arrived);
-        let waits = &told.senders[ONE_TOO_MANY].arrived;
+        let reported = heard(seed);
+        let (before, after) = around_pause(&reported.senders[LEAVES].arrived);
+        let waits = &reported.senders[ONE_TOO_MANY].arrived;
         let newest = |arrived: &[PacketArrival]| {
             arrived.iter().map(|packet| packet.at).max().expect("packets came")
         };
-        let unplaced: Vec<u64> = told.senders.iter().map(|sender| sender.unplaced).collect();
+        let unplaced: Vec<u64> = reported.senders.iter().map(|sender| sender.unplaced).collect();
         let mut expected = vec![0; unplaced.len()];
         expected[ONE_TOO_MANY] = read_before_the_place_is_free(waits, newest(before));
         expected[LEAVES] = read_before_the_place_is_free(after, newest(waits));
         assert_eq!(unplaced, expected, "seed {seed}");
         // More than half a second of the one, more than a second of the other.
         assert!(expected[ONE_TOO_MANY] > 500 && expected[LEAVES] > 1_000, "seed {seed}");
-        assert_eq!(told.unplaced, expected.iter().sum::<u64>(), "seed {seed}");
-        assert_eq!(told.places, (PLACES, PLACES), "seed {seed}");
+        assert_eq!(reported.unplaced, expected.iter().sum::<u64>(), "seed {seed}");
+        assert_eq!(reported.places, (PLACES, PLACES), "seed {seed}");
     }
 }
 
 #[test]
 fn the_same_seed_brings_the_same_senders() {
-    let told = |seed| format!("{:?}", heard(seed));
-    assert_eq!(told(1), told(1));
-    assert_ne!(told(1), told(2));
+    let reported = |seed| format!("{:?}", heard(seed));
+    assert_eq!(reported(1), reported(1));
+    assert_ne!(reported(1), reported(2));
 }

@@ -26,7 +26,7 @@ fn connection() -> PathModel {
     PathModel { holds, ..PathModel::ideal(Span::from_millis(50)) }
 }
 
-fn heard_by(path: PathModel, most: Option<Span>, seed: u64) -> Heard {
+fn received_by(path: PathModel, most: Option<Span>, seed: u64) -> Heard {
     let mut scenario = Scenario::one_way(path, seed);
     scenario.auto = Some(LossTarget::DEFAULT);
     scenario.auto_max = most;
@@ -47,15 +47,15 @@ fn late(heard: &Heard) -> f64 {
 #[test]
 fn what_comes_later_than_it_may_is_late_and_the_rest_is_heard_in_time() {
     for seed in 1..=5 {
-        let without = heard_by(connection(), None, seed);
+        let without = received_by(connection(), None, seed);
         assert!(longest(&without) > Span::from_millis(400), "this proves nothing: {without}");
-        let with = heard_by(connection(), Some(MAX), seed);
-        let told = format!("seed {seed}: {with}; without an end {without}");
-        assert!(longest(&with) <= MAX, "{}: {told}", longest(&with));
+        let with = received_by(connection(), Some(MAX), seed);
+        let reported = format!("seed {seed}: {with}; without an end {without}");
+        assert!(longest(&with) <= MAX, "{}: {reported}", longest(&with));
         // It is no latency that is kept short at any price: what comes within it is waited for.
-        assert!(longest(&with) == MAX && late(&with) < 0.25, "{}: {told}", late(&with));
-        assert!(late(&with) > late(&without), "{told}");
-        assert_eq!(with.offsets, heard_by(connection(), Some(MAX), seed).offsets, "{told}");
+        assert!(longest(&with) == MAX && late(&with) < 0.25, "{}: {reported}", late(&with));
+        assert!(late(&with) > late(&without), "{reported}");
+        assert_eq!(with.offsets, received_by(connection(), Some(MAX), seed).offsets, "{reported}");
     }
 }
 
@@ -66,7 +66,7 @@ fn ceiling_holds_again_as_soon_as_the_way_gets_shorter() {
     let jitter = Jitter::Uniform(Span::from_millis(20));
     let path = PathModel { jitter, ..PathModel::ideal(long) };
     let gone = TrueTime::ZERO.after(Span::from_secs(2));
-    let heard = heard_by(path.longer_from(gone, Span::from_millis(20) - long), Some(MAX), 3);
+    let heard = received_by(path.longer_from(gone, Span::from_millis(20) - long), Some(MAX), 3);
     assert!(longest(&heard) > Span::from_millis(400), "this proves nothing: {heard}");
     // A packet's transit is known when its turn comes, which is the latency later.
     let soon = gone.after(longest(&heard) + Span::from_millis(100));
@@ -80,10 +80,10 @@ fn a_way_that_takes_longer_than_it_may_is_heard_all_the_same() {
     // By a geostationary satellite, and Wi-Fi at its end.
     let jitter = Jitter::Uniform(Span::from_millis(20));
     let path = PathModel { jitter, ..PathModel::ideal(Span::from_millis(270)) };
-    let heard = heard_by(path, Some(MAX), 7);
-    let told = format!("seed 7: {heard}");
-    assert!(late(&heard) < 0.005, "{}: {told}", late(&heard));
-    assert!(longest(&heard) <= Span::from_millis(270 + 20 + 5), "{}: {told}", longest(&heard));
+    let heard = received_by(path, Some(MAX), 7);
+    let reported = format!("seed 7: {heard}");
+    assert!(late(&heard) < 0.005, "{}: {reported}", late(&heard));
+    assert!(longest(&heard) <= Span::from_millis(270 + 20 + 5), "{}: {reported}", longest(&heard));
 }
 
 // Under test: the latency that follows arrivals, where the 99.99 % quantile of the way is far from
@@ -138,21 +138,21 @@ fn auto_latency_follows_a_long_tail_as_the_evidence_comes() {
     let (mut soon, mut evident) = (Vec::new(), Vec::new());
     for seed in 81..90 {
         let (one, other) = followed(seed);
-        let told = format!("exponential, 300 us, seed {seed}: {one}, then {other}");
-        assert!(one >= needs_99, "{told}: 99 % need {needs_99}");
+        let reported = format!("exponential, 300 us, seed {seed}: {one}, then {other}");
+        assert!(one >= needs_99, "{reported}: 99 % need {needs_99}");
         // A latency at the 99 % quantile would be 1.4 ms below.
-        assert!(other >= needs_9999, "{told}: 99.99 % need {needs_9999}");
-        assert!(other <= needs_9999 + PERIOD, "{told}: 99.99 % need {needs_9999}");
+        assert!(other >= needs_9999, "{reported}: 99.99 % need {needs_9999}");
+        assert!(other <= needs_9999 + PERIOD, "{reported}: 99.99 % need {needs_9999}");
         soon.push(one);
         evident.push(other);
     }
     soon.sort_unstable();
     evident.sort_unstable();
-    let told = format!("exponential, 300 us, seeds 81 to 89: {soon:?}, then {evident:?}");
+    let reported = format!("exponential, 300 us, seeds 81 to 89: {soon:?}, then {evident:?}");
     // The longest of the first thousand delays, which is all the evidence there is, is anywhere from
     // the 99.6 % quantile on: half of the runs are within a period of the 99 % one.
-    assert!(soon[4] <= needs_99 + PERIOD + ABOVE, "{told}");
-    assert!(evident[4] - soon[4] > Span::from_micros(700), "{told}");
+    assert!(soon[4] <= needs_99 + PERIOD + ABOVE, "{reported}");
+    assert!(evident[4] - soon[4] > Span::from_micros(700), "{reported}");
 }
 
 // Under test: the latency that follows arrivals, on every preset, once it has seen what happens
@@ -180,11 +180,11 @@ fn auto_latency_keeps_late_packets_below_the_target_at_every_place() {
         let before = world.heard().next().unwrap().counters.late;
         world.run(Span::from_secs(540));
         let heard = world.finish().remove(0);
-        let told = format!("{}, seed {seed}: {heard}", preset.name());
+        let reported = format!("{}, seed {seed}: {heard}", preset.name());
         // One in ten thousand of 540 000, and as much again by chance: late packets come in bursts.
-        assert!(heard.counters.late - before <= 108, "{told}");
+        assert!(heard.counters.late - before <= 108, "{reported}");
         let (_, last) = heard.offsets.last().unwrap();
-        assert!(*last < Span::from_millis(most), "{last}; {told}");
+        assert!(*last < Span::from_millis(most), "{last}; {reported}");
     }
 }
 
@@ -225,13 +225,13 @@ fn it_is_so_whatever_the_phase_between_packets_and_periods() {
         scenario.receivers[0].host = HostModel::with_card(CardModel::off_by(ppm));
         let mut world = World::new(scenario);
         world.run(Span::from_secs(300));
-        let told = format!("wired, {ppm} ppm, seed {seed}");
+        let reported = format!("wired, {ppm} ppm, seed {seed}");
         // The resampler reads a quarter of a millisecond ahead.
         let ahead = Span::from_micros(250);
-        assert!(offset(&world) <= ALWAYS + Q9999 + ABOVE + ahead, "{told}: {}", offset(&world));
+        assert!(offset(&world) <= ALWAYS + Q9999 + ABOVE + ahead, "{reported}: {}", offset(&world));
         let heard = &world.finish()[0];
-        assert!(heard.counters.late <= 30, "{told}: {heard}");
-        assert_eq!(heard.counters.lost, 0, "{told}: {heard}");
+        assert!(heard.counters.late <= 30, "{reported}: {heard}");
+        assert_eq!(heard.counters.lost, 0, "{reported}: {heard}");
     }
 }
 
@@ -254,18 +254,18 @@ fn auto_latency_rides_out_spikes_and_comes_down_within_thirty_seconds() {
     let mut world = World::new(scenario);
     world.run(Span::from_secs(58));
     let heard = world.finish().remove(0);
-    let told = format!("spikes, seed {seed}: {heard}");
+    let reported = format!("spikes, seed {seed}: {heard}");
     let highest = heard.offsets.iter().map(|(_, offset)| *offset).max().unwrap();
-    assert!(highest <= PEAK + PEAK, "{highest}; {told}");
+    assert!(highest <= PEAK + PEAK, "{highest}; {reported}");
     // Spikes were waited for while they came, and are not any more.
     let at = |seconds: i64| {
         let before = |(at, _): &&(TrueTime, Span)| at.as_nanos() <= seconds * 1_000_000_000;
         heard.offsets.iter().rev().find(before).unwrap().1
     };
-    assert!(at(28) > QUIET + Span::from_millis(2), "{}; {told}", at(28));
-    assert!(at(58) < QUIET + Span::from_millis(1), "{}; {told}", at(58));
+    assert!(at(28) > QUIET + Span::from_millis(2), "{}; {reported}", at(28));
+    assert!(at(58) < QUIET + Span::from_millis(1), "{}; {reported}", at(58));
     // What was late is what the spikes brought that were higher than all before.
-    assert!(heard.counters.late <= 20, "{told}");
+    assert!(heard.counters.late <= 20, "{reported}");
 }
 
 // Under test: placement on every preset, at a latency that covers its jitter. The networks delay,
@@ -281,17 +281,17 @@ fn every_place_is_heard_in_time_at_a_latency_that_suits_it() {
         scenario.latency = preset.suits();
         let rate = scenario.format.rate;
         let heard = &play(scenario, Span::from_secs(300))[0];
-        let told = format!("{}, seed {seed}: {heard}", preset.name());
-        assert!(heard.first_wrong.is_none(), "{told}");
-        assert_eq!(heard.counters.late, 0, "{told}");
+        let reported = format!("{}, seed {seed}: {heard}", preset.name());
+        assert!(heard.first_wrong.is_none(), "{reported}");
+        assert_eq!(heard.counters.late, 0, "{reported}");
         // The cards share one clock. A place that was found before that was known is corrected once, by
         // 200 ppm; only where its estimate strays by more than that can tell are more frames resampled.
         let strays = preset == Preset::WifiBad;
         let most = rate.frames_within(unsure.times(5000)).count() as u64;
-        assert!(strays || heard.counters.resampled_frames <= most, "{told}");
+        assert!(strays || heard.counters.resampled_frames <= most, "{reported}");
         // Where a round trip is long, the first frames come before the clocks are mapped.
-        assert!(heard.error_at(0.99).unwrap() <= unsure, "{told}");
-        assert!(heard.resyncs.len() <= 1, "{told}");
+        assert!(heard.error_at(0.99).unwrap() <= unsure, "{reported}");
+        assert!(heard.resyncs.len() <= 1, "{reported}");
     }
 }
 
@@ -315,11 +315,15 @@ fn what_would_have_been_late_is_late_at_that_latency() {
     };
     for millis in [5, 6, 8, 11] {
         let heard = at(millis);
-        let told = format!("{millis} ms, wifi-5ghz, seed {seed}: {heard}");
+        let reported = format!("{millis} ms, wifi-5ghz, seed {seed}: {heard}");
         let late = heard.counters.late;
         // Of what happens so seldom, chance has some; clocks are known to half a millisecond there.
         let (least, most) = (said(millis + 2) / 2, said(millis) * 3 / 2 + 20);
-        assert!((least..=most).contains(&late), "said {}, {least} to {most}; {told}", said(millis));
+        assert!(
+            (least..=most).contains(&late),
+            "said {}, {least} to {most}; {reported}",
+            said(millis)
+        );
     }
     let advised = ample.advised.unwrap();
     let mut scenario = Scenario::on(Preset::Wifi5Ghz, seed);

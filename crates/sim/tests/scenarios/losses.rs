@@ -42,9 +42,13 @@ fn bursts_leave_little_more_than_no_redundancy_could_bridge() {
              bytes a packet",
             heard.bytes as f64 / packets
         );
-        let told = format!("wired with bursts, {redundancy}, {budget} ms, seed {seed}: {heard}");
-        assert!(lost as f64 <= 1.2 * bound as f64, "{lost} lost, {bound} beyond repair: {told}");
-        assert!(heard.counters.late == 0 && heard.first_wrong.is_none(), "{told}");
+        let reported =
+            format!("wired with bursts, {redundancy}, {budget} ms, seed {seed}: {heard}");
+        assert!(
+            lost as f64 <= 1.2 * bound as f64,
+            "{lost} lost, {bound} beyond repair: {reported}"
+        );
+        assert!(heard.counters.late == 0 && heard.first_wrong.is_none(), "{reported}");
     }
 }
 
@@ -72,12 +76,12 @@ fn missed(heard: &Heard) -> u64 {
 
 /// That all gaps are what `cause` takes out of them, and are some.
 fn all_at(cause: impl Fn(&mut Gaps) -> &mut u64, heard: &Heard, seed: u64) {
-    let told = format!("wired, seed {seed}: {heard}");
+    let reported = format!("wired, seed {seed}: {heard}");
     let mut gaps = heard.gaps;
     let count = core::mem::take(cause(&mut gaps));
-    assert_eq!(count, missed(heard), "{told}");
-    assert_eq!(gaps, Gaps::default(), "{told}");
-    assert!(count >= 20, "{told}");
+    assert_eq!(count, missed(heard), "{reported}");
+    assert_eq!(gaps, Gaps::default(), "{reported}");
+    assert!(count >= 20, "{reported}");
 }
 
 #[test]
@@ -123,10 +127,10 @@ fn several_causes_at_once_add_up() {
     });
     let Gaps { late_sender, late_network, late_receiver, host_stalled, lost, discarded } =
         heard.gaps;
-    let told = format!("wired, seed 26: {heard}");
+    let reported = format!("wired, seed 26: {heard}");
     let sum = late_sender + late_network + late_receiver + host_stalled + lost + discarded;
-    assert_eq!(sum, missed(&heard), "{told}");
-    assert!([late_sender, late_network, host_stalled, lost].iter().all(|n| *n >= 20), "{told}");
+    assert_eq!(sum, missed(&heard), "{reported}");
+    assert!([late_sender, late_network, host_stalled, lost].iter().all(|n| *n >= 20), "{reported}");
 }
 
 // Under test: how the receiver counts and covers random loss of 5 %. The network loses; reports
@@ -180,10 +184,10 @@ fn five_percent_of_loss_leaves_no_gap_over_one_packet_in_an_hour() {
         heard.bytes as f64 / packets,
         heard.holes,
     );
-    let told = format!("wired with 5 % loss, seed {seed}: {heard}");
-    assert!(heard.counters.repaired > 170_000, "{told}");
-    assert!(heard.holes.keys().all(|frames| *frames <= 48), "{:?}: {told}", heard.holes);
-    assert!(heard.counters.late == 0 && heard.first_wrong.is_none(), "{told}");
+    let reported = format!("wired with 5 % loss, seed {seed}: {heard}");
+    assert!(heard.counters.repaired > 170_000, "{reported}");
+    assert!(heard.holes.keys().all(|frames| *frames <= 48), "{:?}: {reported}", heard.holes);
+    assert!(heard.counters.late == 0 && heard.first_wrong.is_none(), "{reported}");
 }
 
 // Under test: redundancy that sizes itself, on networks that lose nothing, some packets one by one,
@@ -260,11 +264,11 @@ fn two_networks_lose_only_what_both_lose() {
 fn two_networks_and_a_code_lose_nothing() {
     for (seed, loss) in [(43, Loss::random(0.05)), (44, Loss::bursts(0.2, 3.0))] {
         let heard = by_two_networks(seed, loss, Redundancy::Code(4), 600);
-        let told = format!("wired twice, seed {seed}: {heard}");
+        let reported = format!("wired twice, seed {seed}: {heard}");
         println!("fec:4: {} lost, {} repaired", heard.counters.lost, heard.counters.repaired);
-        assert!(heard.counters.repaired > 1000, "{told}");
-        assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{told}");
-        assert_eq!((heard.holes.len(), heard.first_wrong), (0, None), "{told}");
+        assert!(heard.counters.repaired > 1000, "{reported}");
+        assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{reported}");
+        assert_eq!((heard.holes.len(), heard.first_wrong), (0, None), "{reported}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! A plugin that runs on another host.
 
 use tautline_proto::offload::inbound::PluginState;
-use tautline_proto::offload::returns::{Cause, StandIn};
+use tautline_proto::offload::returns::{Cause, Replacement};
 use tautline_proto::time::Span;
 use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Jitter, Loss, PathModel};
@@ -108,13 +108,13 @@ fn check_whole(outcome: &OffloadOutcome, what: &str) {
 #[test]
 fn an_offloaded_block_that_is_lost_spoils_its_own_frames_and_no_other() {
     for (seed, share) in [(1, 0.001), (2, 0.02), (3, 0.2)] {
-        for stand_in in [StandIn::Dry, StandIn::Conceal, StandIn::LastGood] {
+        for replacement in [Replacement::Dry, Replacement::Conceal, Replacement::LastGood] {
             let mut scenario =
-                OffloadScenario { stand_in, ..OffloadScenario::on(Preset::Wired, seed) };
+                OffloadScenario { replacement, ..OffloadScenario::on(Preset::Wired, seed) };
             let back = &mut scenario.workers[0].back;
             *back = PathModel { loss: Loss::random(share), ..back.clone() };
             let outcome = play_offload(&scenario, Span::from_secs(20));
-            check_whole(&outcome, &format!("seed {seed}, {share}, {stand_in:?}"));
+            check_whole(&outcome, &format!("seed {seed}, {share}, {replacement:?}"));
             // Only answers are lost: each is a run of 64 frames, and the plugin missed none.
             let damage = || outcome.damage.iter().filter(|damage| damage.cause != Cause::Faded);
             assert!(damage().all(|damage| damage.frames % 64 == 0), "{outcome}");

@@ -19,12 +19,12 @@ fn a_host_that_freezes_is_heard_again_at_once() {
     scenario.receivers[0].host.freezes =
         Some(Holds { every: Span::from_secs(4), length: Jitter::Uniform(Span::from_millis(36)) });
     let heard = &play(scenario, Span::from_secs(600))[0];
-    let told = format!("seed {seed}: {heard}");
-    assert!(heard.starved.count() > 48 * 1000, "{told}");
+    let reported = format!("seed {seed}: {heard}");
+    assert!(heard.starved.count() > 48 * 1000, "{reported}");
     // The card's silence is all that is missing, but for the fades and what was due meanwhile.
-    assert!(heard.longest_spoilt().count() <= 48 * 40, "{told}");
-    assert!(heard.error_at(0.999).unwrap() < Span::from_micros(100), "{told}");
-    assert!(heard.resyncs.is_empty(), "{told}");
+    assert!(heard.longest_spoilt().count() <= 48 * 40, "{reported}");
+    assert!(heard.error_at(0.999).unwrap() < Span::from_micros(100), "{reported}");
+    assert!(heard.resyncs.is_empty(), "{reported}");
 }
 
 // Under test: a cable that is pulled out for ten seconds, both ways, with cards that drift apart
@@ -40,26 +40,30 @@ fn a_link_that_is_down_for_ten_seconds_is_heard_within_one() {
         one.host = HostModel::with_card(CardModel::off_by(ppm));
         one.there.outages = vec![(begins, ends)];
         one.back.outages = vec![(begins, ends)];
-        let told = &play(scenario, Span::from_secs(60))[0];
-        assert!(told.first_wrong.is_none(), "{ppm} ppm: {told}");
+        let reported = &play(scenario, Span::from_secs(60))[0];
+        assert!(reported.first_wrong.is_none(), "{ppm} ppm: {reported}");
         // What is resampled rings where the ramp falls from its end to its beginning, by 14.1 % of
         // that step of two: the overshoot of an interpolated step (Helmberg, "The Gibbs phenomenon
         // for Fourier interpolation", 1994).
-        let loudest = (told.loudest, told.loudest_ringing);
-        assert!(loudest.0 <= 1.0 && loudest.1 <= 1.2823, "{ppm} ppm: {loudest:?}: {told}");
-        assert!(told.heard_until(Span::from_secs(60)), "{ppm} ppm: {told}");
-        assert_eq!(told.silences.len(), 1, "{ppm} ppm: {told}");
-        let back = told.silences[0].1.since(ends);
-        assert!(back < Span::from_millis(100), "{ppm} ppm: back after {back}: {told}");
-        assert_eq!((told.counters.lost, told.counters.late), (10_000, 0), "{ppm} ppm: {told}");
+        let loudest = (reported.loudest, reported.loudest_ringing);
+        assert!(loudest.0 <= 1.0 && loudest.1 <= 1.2823, "{ppm} ppm: {loudest:?}: {reported}");
+        assert!(reported.received_until(Span::from_secs(60)), "{ppm} ppm: {reported}");
+        assert_eq!(reported.silences.len(), 1, "{ppm} ppm: {reported}");
+        let back = reported.silences[0].1.since(ends);
+        assert!(back < Span::from_millis(100), "{ppm} ppm: back after {back}: {reported}");
         assert_eq!(
-            (told.counters.on_probation, told.counters.resyncs),
+            (reported.counters.lost, reported.counters.late),
+            (10_000, 0),
+            "{ppm} ppm: {reported}"
+        );
+        assert_eq!(
+            (reported.counters.on_probation, reported.counters.resyncs),
             (0, 1),
-            "{ppm} ppm: {told}"
+            "{ppm} ppm: {reported}"
         );
         // What was placed by arrivals until reports came again is back in step by the end.
-        let last = told.errors.iter().rev().take(1000).map(|error| error.abs()).max();
-        assert!(last.unwrap() < Span::from_micros(50), "{ppm} ppm: {last:?}: {told}");
+        let last = reported.errors.iter().rev().take(1000).map(|error| error.abs()).max();
+        assert!(last.unwrap() < Span::from_micros(50), "{ppm} ppm: {last:?}: {reported}");
     }
 }
 
@@ -101,14 +105,14 @@ fn noted(preset: Preset, seed: u64) -> Vec<(TrueTime, SendNote)> {
 fn a_receiver_that_is_killed_is_lost_within_three_seconds() {
     for preset in [Preset::Wired, Preset::WifiBad] {
         for seed in [71, 72] {
-            let told = noted(preset, seed);
+            let reported = noted(preset, seed);
             let [
                 (killed, SendNote::ReceiverLost { ssrc: 1, .. }),
                 (unable, SendNote::ReceiverLost { ssrc: 3, .. }),
                 (back, SendNote::ReceiverBack { ssrc: 3, times_lost: 1, .. }),
-            ] = told[..]
+            ] = reported[..]
             else {
-                panic!("{preset:?}, seed {seed}: {told:?}");
+                panic!("{preset:?}, seed {seed}: {reported:?}");
             };
             // The last report may be older than the end by an interval, and lost ones make it older.
             for (when, since) in [(killed, at(20)), (unable, at(30))] {
@@ -116,8 +120,11 @@ fn a_receiver_that_is_killed_is_lost_within_three_seconds() {
                 let fits = (Span::from_secs(1)..Span::from_millis(3100)).contains(&after);
                 assert!(fits, "{preset:?}, seed {seed}: {after}");
             }
-            assert!(back.since(at(40)) < Span::from_secs(2), "{preset:?}, seed {seed}: {told:?}");
-            assert_eq!(told, noted(preset, seed), "{preset:?}, seed {seed} replays");
+            assert!(
+                back.since(at(40)) < Span::from_secs(2),
+                "{preset:?}, seed {seed}: {reported:?}"
+            );
+            assert_eq!(reported, noted(preset, seed), "{preset:?}, seed {seed} replays");
         }
     }
 }
@@ -141,16 +148,20 @@ fn a_receiver_that_stands_still_for_five_seconds_is_back_within_one() {
     let (begins, stands) = (TrueTime::from_nanos(20_000_000_000), Span::from_secs(5));
     let ends = begins.after(stands);
     scenario.receivers[0].host.stopped = vec![(begins, ends)];
-    let told = &play(scenario, Span::from_secs(45))[0];
-    assert!(told.first_wrong.is_none() && told.loudest <= 1.0, "{told}");
-    assert!(told.heard_until(Span::from_secs(45)), "{told}");
-    assert_eq!(told.silences.len(), 1, "{told}");
-    assert!(told.silences[0].1.since(ends) < Span::from_millis(100), "{told}");
+    let reported = &play(scenario, Span::from_secs(45))[0];
+    assert!(reported.first_wrong.is_none() && reported.loudest <= 1.0, "{reported}");
+    assert!(reported.received_until(Span::from_secs(45)), "{reported}");
+    assert_eq!(reported.silences.len(), 1, "{reported}");
+    assert!(reported.silences[0].1.since(ends) < Span::from_millis(100), "{reported}");
     // Everything came, five seconds of it too late: each is counted once, under one cause.
-    let counters = &told.counters;
-    assert_eq!(counters.lost, 0, "{told}");
-    assert!((4_995..=5_005).contains(&(counters.late + counters.underrun_discarded)), "{told}");
-    assert_eq!(told.gaps.host_stalled, counters.late + counters.underrun_discarded, "{told}");
-    let starved = told.starved.count() - 5 * 48_000;
-    assert!((-96..=96).contains(&starved), "{told}");
+    let counters = &reported.counters;
+    assert_eq!(counters.lost, 0, "{reported}");
+    assert!((4_995..=5_005).contains(&(counters.late + counters.underrun_discarded)), "{reported}");
+    assert_eq!(
+        reported.gaps.host_stalled,
+        counters.late + counters.underrun_discarded,
+        "{reported}"
+    );
+    let starved = reported.starved.count() - 5 * 48_000;
+    assert!((-96..=96).contains(&starved), "{reported}");
 }

@@ -30,11 +30,11 @@ fn packets_become_as_long_as_the_path_carries_and_none_is_lost() {
     // 5, 10 and 20 ms take 768, 1488 and 2928 bytes, encrypted.
     for (black_hole, packet) in [(Some(1_280), 240), (Some(1_500), 480), (None, 960)] {
         let (packets, heard) = minute(path(black_hole));
-        let told = format!("{black_hole:?}: {packets}, {heard}");
-        assert_eq!(packets, Frames::new(packet), "{told}");
-        assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{told}");
-        assert!(heard.first_wrong.is_none() && heard.silences.is_empty(), "{told}");
-        assert!(heard.counters.received > 2_900, "{told}");
+        let reported = format!("{black_hole:?}: {packets}, {heard}");
+        assert_eq!(packets, Frames::new(packet), "{reported}");
+        assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{reported}");
+        assert!(heard.first_wrong.is_none() && heard.silences.is_empty(), "{reported}");
+        assert!(heard.counters.received > 2_900, "{reported}");
     }
 }
 
@@ -42,9 +42,9 @@ fn packets_become_as_long_as_the_path_carries_and_none_is_lost() {
 fn packets_become_shorter_within_a_second_when_the_path_carries_no_long_ones_any_more() {
     let changes = vec![(TrueTime::ZERO.after(BEFORE), path(Some(1_280)))];
     let (packets, heard) = minute(PathModel { changes, ..path(None) });
-    let told = format!("{packets}, {heard}: {:?}", heard.silences);
-    assert_eq!(packets, Frames::new(240), "{told}");
-    let [(from, until)] = heard.silences[..] else { panic!("one gap: {told}") };
+    let reported = format!("{packets}, {heard}: {:?}", heard.silences);
+    assert_eq!(packets, Frames::new(240), "{reported}");
+    let [(from, until)] = heard.silences[..] else { panic!("one gap: {reported}") };
     // A caller leaves UDP after a second.
-    assert!(until.since(from) < Span::from_secs(1), "{told}");
+    assert!(until.since(from) < Span::from_secs(1), "{reported}");
 }

@@ -23,13 +23,13 @@ fn a_second_sender_to_one_address_is_not_heard() {
     let at = |seconds: i64| TrueTime::from_nanos(seconds * 1_000_000_000);
     let identity = Identity { stream: StreamId(0xBAD), sequence: 1, timestamp: 5 };
     scenario.intruder = Some(Intruder { identity, from: place(1, 9), sends: (at(20), at(30)) });
-    let told = &play(scenario, Span::from_secs(50))[0];
-    assert!(told.first_wrong.is_none() && told.silences.is_empty(), "{told}");
-    assert!(told.spoilt.is_empty() && told.loudest <= 1.0, "{told}");
-    let counters = &told.counters;
-    assert_eq!((counters.other_source, counters.invalid), (10_000, 0), "{told}");
-    assert_eq!((counters.lost, counters.late, counters.on_probation), (0, 0, 0), "{told}");
-    assert_eq!(counters.resyncs, 0, "{told}");
+    let reported = &play(scenario, Span::from_secs(50))[0];
+    assert!(reported.first_wrong.is_none() && reported.silences.is_empty(), "{reported}");
+    assert!(reported.spoilt.is_empty() && reported.loudest <= 1.0, "{reported}");
+    let counters = &reported.counters;
+    assert_eq!((counters.other_source, counters.invalid), (10_000, 0), "{reported}");
+    assert_eq!((counters.lost, counters.late, counters.on_probation), (0, 0, 0), "{reported}");
+    assert_eq!(counters.resyncs, 0, "{reported}");
 }
 
 // Under test: the latency of a stream whose sender neither announces it nor says when it was
@@ -83,11 +83,11 @@ fn packets_that_need_no_more_leave_the_latency_as_it_is() {
 fn packets_that_come_by_the_handful_are_waited_for_within_a_tenth_of_a_second() {
     // As a sound server does it that wakes every 1024 frames: three packets, and now and then four.
     let heard = unannounced(Preset::Wired, 320, 1024);
-    let told = format!("{heard}, {:?}", heard.offsets);
-    assert!(heard.counters.late <= 10, "{told}");
-    assert!(heard.offsets.len() <= 3, "{told}");
-    assert!(kept(&heard) > Span::from_millis(20), "{told}");
-    assert!(kept(&heard) < Span::from_millis(40), "{told}");
+    let reported = format!("{heard}, {:?}", heard.offsets);
+    assert!(heard.counters.late <= 10, "{reported}");
+    assert!(heard.offsets.len() <= 3, "{reported}");
+    assert!(kept(&heard) > Span::from_millis(20), "{reported}");
+    assert!(kept(&heard) < Span::from_millis(40), "{reported}");
 }
 
 // Under test: a sender whose whole host stands still for 200 ms, ten seconds, and for a day, as a
@@ -96,18 +96,18 @@ fn packets_that_come_by_the_handful_are_waited_for_within_a_tenth_of_a_second() 
 #[test]
 fn a_sender_that_pauses_is_heard_again_within_a_second() {
     for millis in [200, 10_000, 60_000] {
-        is_heard_again_after(Span::from_millis(millis));
+        resumes_after(Span::from_millis(millis));
     }
 }
 
 #[test]
 #[ignore = "soak: make nightly 3/5 runs it"]
 fn a_sender_that_pauses_for_a_day_is_heard_again_within_a_second() {
-    is_heard_again_after(Span::from_secs(86_400));
+    resumes_after(Span::from_secs(86_400));
 }
 
 #[track_caller]
-fn is_heard_again_after(pause: Span) {
+fn resumes_after(pause: Span) {
     let mut scenario = Scenario::on(Preset::Wired, 15);
     let begins = TrueTime::from_nanos(20_000_000_000);
     let ends = begins.after(pause);
@@ -118,16 +118,16 @@ fn is_heard_again_after(pause: Span) {
     scenario.receivers[0].host = HostModel::with_card(card);
     scenario.sender = HostModel { stopped: vec![(begins, ends)], ..HostModel::with_card(card) };
     let whole = Span::from_secs(40) + pause;
-    let told = &play(scenario, whole)[0];
-    assert!(told.first_wrong.is_none() && told.loudest <= 1.0, "{pause}: {told}");
-    assert!(told.heard_until(whole), "{pause}: {told}");
-    assert_eq!(told.silences.len(), 1, "{pause}: {told}");
-    assert!(told.silences[0].1.since(ends) < Span::from_secs(1), "{pause}: {told}");
+    let reported = &play(scenario, whole)[0];
+    assert!(reported.first_wrong.is_none() && reported.loudest <= 1.0, "{pause}: {reported}");
+    assert!(reported.received_until(whole), "{pause}: {reported}");
+    assert_eq!(reported.silences.len(), 1, "{pause}: {reported}");
+    assert!(reported.silences[0].1.since(ends) < Span::from_secs(1), "{pause}: {reported}");
     // After half the time in which timestamps wrap, the first packet seems to be an old one.
     let wraps = pause > Span::from_secs(1 << 15);
-    assert!(told.counters.late <= u64::from(wraps), "{pause}: {told}");
-    assert_eq!(told.counters.lost, 0, "{pause}: {told}");
-    assert!(told.counters.resyncs <= 1, "{pause}: {told}");
+    assert!(reported.counters.late <= u64::from(wraps), "{pause}: {reported}");
+    assert_eq!(reported.counters.lost, 0, "{pause}: {reported}");
+    assert!(reported.counters.resyncs <= 1, "{pause}: {reported}");
 }
 
 // Under test: the timeline of a receiver whose sender's RTP timestamps jump, forwards and back, by
@@ -142,16 +142,16 @@ fn a_sender_whose_time_jumps_by_hours_is_heard_again_within_a_second() {
         scenario.receivers[0].there = PathModel { loss, ..Preset::Wired.path() };
         let at = |number: i64| TrueTime::from_nanos((20 + 10 * number) * 1_000_000_000);
         scenario.faults = (0..).map(at).zip(jumps.map(SenderFault::TimeJumps)).collect();
-        let told = &play(scenario, Span::from_secs(80))[0];
-        assert!(told.first_wrong.is_none() && told.loudest <= 1.0, "{told}");
+        let reported = &play(scenario, Span::from_secs(80))[0];
+        assert!(reported.first_wrong.is_none() && reported.loudest <= 1.0, "{reported}");
         // One for each jump, counted under one name.
-        assert_eq!(told.counters.resyncs, jumps.len() as u64, "{told}");
-        assert!(told.silences.len() <= jumps.len(), "{told}");
-        for (from, to) in &told.silences {
-            assert!(to.since(*from) < Span::from_secs(1), "{from:?} to {to:?}: {told}");
+        assert_eq!(reported.counters.resyncs, jumps.len() as u64, "{reported}");
+        assert!(reported.silences.len() <= jumps.len(), "{reported}");
+        for (from, to) in &reported.silences {
+            assert!(to.since(*from) < Span::from_secs(1), "{from:?} to {to:?}: {reported}");
         }
-        assert!(told.heard_until(Span::from_secs(80)), "{told}");
-        assert!(told.counters.lost == 0 || loss != Loss::NONE, "{told}");
+        assert!(reported.received_until(Span::from_secs(80)), "{reported}");
+        assert!(reported.counters.lost == 0 || loss != Loss::NONE, "{reported}");
     }
 }
 
@@ -177,28 +177,28 @@ fn a_sequence_that_restarts_is_followed_within_a_second() {
         let mut scenario = Scenario::on(Preset::Wired, 12);
         let cause = TrueTime::from_nanos(20_000_000_000);
         scenario.faults = vec![(cause, fault)];
-        let told = &play(scenario, Span::from_secs(40))[0];
-        assert!(told.first_wrong.is_none() && told.loudest <= 1.0, "{fault:?}: {told}");
-        assert!(told.heard_until(Span::from_secs(40)), "{fault:?}: {told}");
-        for (_, back) in &told.silences {
-            assert!(back.since(cause) < Span::from_secs(1), "{fault:?}: {told}");
+        let reported = &play(scenario, Span::from_secs(40))[0];
+        assert!(reported.first_wrong.is_none() && reported.loudest <= 1.0, "{fault:?}: {reported}");
+        assert!(reported.received_until(Span::from_secs(40)), "{fault:?}: {reported}");
+        for (_, back) in &reported.silences {
+            assert!(back.since(cause) < Span::from_secs(1), "{fault:?}: {reported}");
         }
-        let counters = &told.counters;
+        let counters = &reported.counters;
         let goes_on = matches!(fault, SenderFault::SequenceRestarts(_));
-        assert_eq!(counters.resyncs, u64::from(!goes_on), "{fault:?}: {told}");
+        assert_eq!(counters.resyncs, u64::from(!goes_on), "{fault:?}: {reported}");
         if goes_on {
             // All packets came, and the sound goes on as they do.
             assert_eq!(
                 (counters.missing_frames, counters.on_probation),
                 (0, 0),
-                "{fault:?}: {told}"
+                "{fault:?}: {reported}"
             );
-            assert!(told.silences.is_empty(), "{fault:?}: {told}");
+            assert!(reported.silences.is_empty(), "{fault:?}: {reported}");
         }
-        assert_eq!((counters.lost, counters.late), (0, 0), "{fault:?}: {told}");
+        assert_eq!((counters.lost, counters.late), (0, 0), "{fault:?}: {reported}");
         let renamed =
             matches!(fault, SenderFault::Restarts(Identity { stream: StreamId(0xFEED), .. }));
-        assert_eq!(counters.other_source > 0, renamed, "{fault:?}: {told}");
+        assert_eq!(counters.other_source > 0, renamed, "{fault:?}: {reported}");
     }
 }
 
@@ -235,7 +235,7 @@ fn is_placed_again_within(most: Span, heard: &Heard) {
         assert!(to.since(*from) <= most, "{:?}: {heard}", to.since(*from));
     }
     assert_eq!(heard.counters.resampled_frames, 0, "{heard}");
-    assert!(heard.heard_until(WHOLE), "{heard}");
+    assert!(heard.received_until(WHOLE), "{heard}");
 }
 
 #[test]
@@ -312,29 +312,30 @@ fn stranger(sequence: u16, timestamp: u32, sends: (i64, i64)) -> Intruder {
 #[test]
 fn a_stranger_that_takes_the_senders_name_is_not_heard() {
     for (sequence, timestamp) in [(30_000, 0x6666_0000), (IDENTITY.sequence, IDENTITY.timestamp)] {
-        let told = heard(|s| s.intruder = Some(stranger(sequence, timestamp, (5_000, 15_000))), 20);
-        assert!(told.first_wrong.is_none() && told.silences.is_empty(), "{told}");
-        assert!(told.spoilt.is_empty(), "{told}");
-        let counters = &told.counters;
+        let reported =
+            heard(|s| s.intruder = Some(stranger(sequence, timestamp, (5_000, 15_000))), 20);
+        assert!(reported.first_wrong.is_none() && reported.silences.is_empty(), "{reported}");
+        assert!(reported.spoilt.is_empty(), "{reported}");
+        let counters = &reported.counters;
         assert_eq!(
             (counters.other_source, counters.duplicate, counters.on_probation),
             (10_000, 0, 0),
-            "{told}"
+            "{reported}"
         );
-        assert_eq!((counters.lost, counters.late, counters.resyncs), (0, 0, 0), "{told}");
+        assert_eq!((counters.lost, counters.late, counters.resyncs), (0, 0, 0), "{reported}");
     }
 }
 
 #[test]
 fn a_sender_that_moved_is_followed_after_fifty_milliseconds() {
-    let told = heard(|s| s.faults = vec![(at(5_000), SenderFault::Moves(place(1, 7)))], 10);
+    let reported = heard(|s| s.faults = vec![(at(5_000), SenderFault::Moves(place(1, 7)))], 10);
     // What lacks is one hole.
-    assert!(told.first_wrong.is_none() && told.spoilt.len() == 1, "{told}");
-    assert!(told.longest_spoilt() <= Frames::new(52 * 48), "{told}");
-    let counters = &told.counters;
+    assert!(reported.first_wrong.is_none() && reported.spoilt.len() == 1, "{reported}");
+    assert!(reported.longest_spoilt() <= Frames::new(52 * 48), "{reported}");
+    let counters = &reported.counters;
     // Its packets of that time are foreign: nobody knows yet that it moved.
-    assert!((49..=52).contains(&counters.other_source), "{told}");
-    assert_eq!((counters.lost, counters.resyncs), (counters.other_source, 0), "{told}");
+    assert!((49..=52).contains(&counters.other_source), "{reported}");
+    assert_eq!((counters.lost, counters.resyncs), (counters.other_source, 0), "{reported}");
 }
 
 // Under test: two senders that drew the same SSRC (RFC 3550, section 8.2) and are heard from one
@@ -348,22 +349,25 @@ fn two_senders_of_one_name_spoil_no_more_than_the_time_of_both() {
         let (begins, ends) = (at(20), at(25));
         let identity = Identity { stream: IDENTITY.stream, sequence, timestamp };
         scenario.intruder = Some(Intruder { identity, from: home()[0], sends: (begins, ends) });
-        let told = &play(scenario, Span::from_secs(45))[0];
-        assert!(told.loudest <= 1.0 && told.heard_until(Span::from_secs(45)), "{told}");
-        for (from, to) in &told.silences {
-            assert!(*from >= begins.after(Span::from_millis(-20)), "{told}");
-            assert!(to.since(ends) < Span::from_secs(1), "{told}");
+        let reported = &play(scenario, Span::from_secs(45))[0];
+        assert!(
+            reported.loudest <= 1.0 && reported.received_until(Span::from_secs(45)),
+            "{reported}"
+        );
+        for (from, to) in &reported.silences {
+            assert!(*from >= begins.after(Span::from_millis(-20)), "{reported}");
+            assert!(to.since(ends) < Span::from_secs(1), "{reported}");
         }
-        let counters = &told.counters;
+        let counters = &reported.counters;
         // Each datagram of the one that is not heard has one name: in five seconds 5000 were sent.
         let Counters {
             on_probation: doubted, duplicate, late, too_early: early, reordered, ..
         } = *counters;
-        assert_eq!(doubted + duplicate + late + early + reordered, 5000, "{told}");
+        assert_eq!(doubted + duplicate + late + early + reordered, 5000, "{reported}");
         // Every datagram was taken for one or the other, the last of which may be under way.
-        let carried = told.carried.len() as u64;
-        assert!((carried - 1..=carried).contains(&(counters.received + doubted)), "{told}");
-        assert_eq!(counters.other_source, 0, "{told}");
+        let carried = reported.carried.len() as u64;
+        assert!((carried - 1..=carried).contains(&(counters.received + doubted)), "{reported}");
+        assert_eq!(counters.other_source, 0, "{reported}");
     }
 }
 
@@ -384,23 +388,26 @@ fn reports_that_lie_move_no_sound() {
             scenario.stamps = !matches!(lie, Lie::Report(_));
             let mut world = World::new(scenario);
             world.run(begins.since(TrueTime::ZERO));
-            let told = format!("wired, seed {seed}, {lie:?}");
+            let reported = format!("wired, seed {seed}, {lie:?}");
             let resyncs = world.heard().next().map_or(0, |heard| heard.counters.resyncs);
             for _ in 0..1000 {
                 world.run(Span::from_millis(20));
                 let (at, look) = (world.now(), world.look(0).expect("it plays"));
-                assert!(look.error.abs() <= look.uncertainty, "{told}: {look:?} at {at:?}");
-                assert!(look.uncertainty < Span::from_micros(300), "{told}: {look:?} at {at:?}");
+                assert!(look.error.abs() <= look.uncertainty, "{reported}: {look:?} at {at:?}");
+                assert!(
+                    look.uncertainty < Span::from_micros(300),
+                    "{reported}: {look:?} at {at:?}"
+                );
             }
             let (look, lies) = (world.look(0).expect("it plays"), u64::from(world.lies()));
             let heard = &world.finish()[0];
-            assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{told}: {heard}");
-            assert_eq!(heard.counters.resyncs, resyncs, "{told}: {heard}");
-            assert_eq!((look.steps, look.path_changes), (0, 0), "{told}: {look:?}");
+            assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{reported}: {heard}");
+            assert_eq!(heard.counters.resyncs, resyncs, "{reported}: {heard}");
+            assert_eq!((look.steps, look.path_changes), (0, 0), "{reported}: {look:?}");
             // Each is counted once, under its name.
             let counted = (heard.counters.reports_on_probation, u64::from(look.refused));
             let expected = if matches!(lie, Lie::Report(_)) { (lies, 0) } else { (0, lies) };
-            assert!(counted == expected && lies >= 10, "{told}: {counted:?}, not {expected:?}");
+            assert!(counted == expected && lies >= 10, "{reported}: {counted:?}, not {expected:?}");
         }
     }
 }

@@ -31,19 +31,22 @@ fn sound_that_either_end_does_not_hear_goes_by_tcp_within_a_second_and_five_ways
     for (seed, cut) in (0..).zip([[true, false], [false, true], [true, true]]) {
         for way in [1, 20, 80, 150].map(Span::from_millis) {
             let call = minute(cut, way, 100 * seed);
-            let told = format!("{cut:?}, {way} each way: {:?}, {:?}", call.silences, call.log);
+            let reported = format!("{cut:?}, {way} each way: {:?}, {:?}", call.silences, call.log);
             let (by_udp, by_tcp) = (call.when("by udp"), call.when("by tcp"));
-            assert_eq!((by_udp.len(), by_tcp.len()), (2, 1), "{told}");
-            assert!(call.log.iter().all(|(_, one)| !one.starts_with("no ")), "{told}");
-            assert!(by_tcp[0] > CUT[0] && by_tcp[0] < CUT[1], "not in the cut: {told}");
+            assert_eq!((by_udp.len(), by_tcp.len()), (2, 1), "{reported}");
+            assert!(call.log.iter().all(|(_, one)| !one.starts_with("no ")), "{reported}");
+            assert!(by_tcp[0] > CUT[0] && by_tcp[0] < CUT[1], "not in the cut: {reported}");
             // Three probes in a row, half a second between two.
             let back = by_udp[1] - CUT[1];
-            assert!(back > Span::ZERO && back <= Span::from_millis(2_000) + way.times(2), "{told}");
+            assert!(
+                back > Span::ZERO && back <= Span::from_millis(2_000) + way.times(2),
+                "{reported}"
+            );
             // The word of it, a round trip of TCP, and the sound or the ticket; steps and jitter.
             let enough = Span::from_secs(1) + way.times(5) + Span::from_millis(100);
-            assert!(call.silences.iter().all(|silence| *silence <= enough), "{told}");
+            assert!(call.silences.iter().all(|silence| *silence <= enough), "{reported}");
             let again = minute(cut, way, 100 * seed);
-            assert_eq!((again.silences, &again.log), (call.silences, &call.log), "{told}");
+            assert_eq!((again.silences, &again.log), (call.silences, &call.log), "{reported}");
         }
     }
     let none = minute([false; 2], Span::from_millis(80), 1);
@@ -71,10 +74,10 @@ fn on_a_black_hole(holes: [Option<usize>; 2]) -> Call {
 fn sound_goes_by_tcp_for_good_where_the_path_drops_its_shortest_datagrams() {
     for holes in [[Some(1_000); 2], [Some(1_000), None], [None, Some(1_000)]] {
         let call = on_a_black_hole(holes);
-        let told = format!("{holes:?}: {:?}, {:?}", call.silences, call.log);
-        assert_eq!((call.when("by udp").len(), call.when("by tcp").len()), (1, 1), "{told}");
+        let reported = format!("{holes:?}: {:?}, {:?}", call.silences, call.log);
+        assert_eq!((call.when("by udp").len(), call.when("by tcp").len()), (1, 1), "{reported}");
         let enough = Span::from_millis(1_200);
-        assert!(call.silences.iter().all(|silence| *silence <= enough), "{told}");
+        assert!(call.silences.iter().all(|silence| *silence <= enough), "{reported}");
     }
     let call = on_a_black_hole([Some(1_280); 2]);
     assert_eq!(call.when("by tcp"), [], "{:?}", call.log);

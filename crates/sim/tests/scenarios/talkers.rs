@@ -141,12 +141,12 @@ fn listened(seed: u64) -> (Counters, usize) {
 fn a_talker_whose_card_goes_by_our_clock_is_copied_whoever_joins_when() {
     for seed in 1..=24 {
         let (counters, wrong) = listened(seed);
-        let told = format!("seed {seed}: {wrong} blocks are wrong, {counters:?}");
-        assert_eq!((counters.resampled_frames, counters.resyncs, wrong), (0, 0, 0), "{told}");
+        let reported = format!("seed {seed}: {wrong} blocks are wrong, {counters:?}");
+        assert_eq!((counters.resampled_frames, counters.resyncs, wrong), (0, 0, 0), "{reported}");
         assert_eq!(
             (counters.late, counters.lost, counters.underrun_discarded),
             (0, 0, 0),
-            "{told}"
+            "{reported}"
         );
     }
 }
@@ -227,20 +227,20 @@ fn a_talkers_sound_is_heard_at_its_time_at_every_place() {
                 (due..).zip(&out).filter(|(frame, heard)| **heard != value(*frame)).count() as i64;
         }
         let counters = *receiver.counters();
-        let told = format!(
+        let reported = format!(
             "{} in packets of {packet}, seed {seed}: {missing} missing, {astray} astray, {counters:?}",
             preset.name()
         );
         // For a millisecond after each gap what goes on in its place fades into what is there.
-        assert!(astray <= missing + PERIOD.count() * counters.lost as i64, "{told}");
+        assert!(astray <= missing + PERIOD.count() * counters.lost as i64, "{reported}");
         assert_eq!(
             (counters.resyncs, counters.late, counters.resampled_frames),
             (0, 0, 0),
-            "{told}"
+            "{reported}"
         );
         assert!(
             counters.received as i64 > MINUTE * (PERIOD.count() / packet.count()) * 9 / 10,
-            "{told}"
+            "{reported}"
         );
     }
 }

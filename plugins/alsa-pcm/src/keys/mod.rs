@@ -84,12 +84,12 @@ pub(crate) fn served(
     keys: &[(String, Value)],
 ) -> Result<Option<ProgramsName>, Complaint> {
     let about = |why: String| Complaint::unusable(format!("pcm.{name}: {why}"));
-    let mend = "use up to 32 letters, digits, - and _, as in taut serve --input programs:NAME";
+    let hint = "use up to 32 letters, digits, - and _, as in taut serve --input programs:NAME";
     let named = |name: &str| keys.iter().find(|(key, value)| key == name && is_there(value));
     let Some((_, value)) = named("serve") else {
         let empty = keys.iter().any(|(key, _)| key == "serve");
         return match empty && named("to").or(named("from")).is_none() {
-            true => Err(about(format!("serve has no name; {mend}"))),
+            true => Err(about(format!("serve has no name; {hint}"))),
             false => Ok(None),
         };
     };
@@ -102,7 +102,7 @@ pub(crate) fn served(
             "serve {given} says where its sound goes and how, so {other} is nothing to it; leave one out"
         )));
     }
-    given.parse().map(Some).map_err(|()| about(format!("serve \"{given}\" is no name; {mend}")))
+    given.parse().map(Some).map_err(|()| about(format!("serve \"{given}\" is no name; {hint}")))
 }
 
 /// Whether a key is set; an empty text counts as unset, since empty arguments produce it.

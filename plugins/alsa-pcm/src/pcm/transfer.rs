@@ -48,7 +48,7 @@ impl Pcm {
     fn write(&mut self, areas: &Areas<'_>, size: usize) -> usize {
         let at = self.application.position;
         // The card plays nothing more at positions that it has passed.
-        let left_out = self.moved.max(self.told);
+        let left_out = self.moved.max(self.reported);
         self.put(left_out, (at - left_out).max(Frames::ZERO).as_len(), |_, _, samples| {
             samples.fill(0.0)
         });

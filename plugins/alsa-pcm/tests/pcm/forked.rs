@@ -5,7 +5,7 @@ use tautline_proto::time::Span;
 
 use crate::far::Far;
 use crate::handle::{Asked, Handle};
-use crate::{alone, free_udp_ports, heard_as, sound, timed};
+use crate::{alone, free_udp_ports, received_as, sound, timed};
 
 /// Runs checks in a forked child; returns the number of the first failure, counted from 1, or 0.
 fn in_a_fork<const N: usize>(pcm: &Handle, looks: [fn(*mut snd_pcm_t) -> bool; N]) -> c_int {
@@ -119,7 +119,7 @@ mod exclusive {
             drop(pcm);
             let (heard, report) = far.end();
             let heard: Vec<f32> = heard.iter().map(|(_, sample)| *sample).collect();
-            assert_eq!(heard, heard_as(&sent));
+            assert_eq!(heard, received_as(&sent));
             assert_eq!(report.streams[0].counters.lost, 0);
         });
     }

@@ -4,7 +4,7 @@ use tautline_proto::time::Span;
 
 use crate::far::Far;
 use crate::handle::{Asked, Handle};
-use crate::{alone, free_udp_ports, heard_as, sound, timed};
+use crate::{alone, free_udp_ports, received_as, sound, timed};
 
 const LATENCY: Span = Span::from_millis(300);
 
@@ -91,7 +91,7 @@ mod exclusive {
             pcm.ask(snd_pcm_drain).unwrap();
             drop(pcm);
             let (heard, report) = far.end();
-            assert_eq!(samples(&heard), heard_as(&sent));
+            assert_eq!(samples(&heard), received_as(&sent));
             let apart =
                 heard.windows(2).filter(|two| two[1].0 - two[0].0 > Span::from_millis(90)).count();
             assert_eq!(
@@ -125,7 +125,7 @@ mod exclusive {
             pcm.ask(snd_pcm_drain).unwrap();
             drop(pcm);
             let (heard, report) = far.end();
-            assert_eq!(samples(&heard), heard_as(&sent));
+            assert_eq!(samples(&heard), received_as(&sent));
             assert_eq!(report.streams[0].counters.lost, 0);
         });
     }
@@ -147,7 +147,7 @@ mod exclusive {
             pcm.ask(snd_pcm_drain).unwrap();
             drop(pcm);
             let (heard, report) = far.end();
-            assert_eq!(samples(&heard), [heard_as(&first), heard_as(&second)].concat());
+            assert_eq!(samples(&heard), [received_as(&first), received_as(&second)].concat());
             let counters = &report.streams[0].counters;
             assert_eq!((counters.lost, counters.missing_frames), (0, 0), "the stream was whole");
         });
@@ -172,7 +172,7 @@ mod exclusive {
             pcm.ask(snd_pcm_drain).unwrap();
             drop(pcm);
             let heard = samples(&far.end().0);
-            assert_eq!(heard, [heard_as(&sent), heard_as(&later)].concat());
+            assert_eq!(heard, [received_as(&sent), received_as(&later)].concat());
         });
     }
 
@@ -203,7 +203,7 @@ mod exclusive {
             pcm.play(&sent);
             pcm.ask(snd_pcm_drain).unwrap();
             drop(pcm);
-            assert_eq!(samples(&far.end().0), heard_as(&sent));
+            assert_eq!(samples(&far.end().0), received_as(&sent));
         });
     }
 
@@ -284,7 +284,7 @@ mod exclusive {
             let heard = samples(&far.end().0);
             // Some of the dropped frames had already left.
             assert!(
-                heard.len() < 9600 + 4800 && heard.ends_with(&heard_as(&sent)),
+                heard.len() < 9600 + 4800 && heard.ends_with(&received_as(&sent)),
                 "{}",
                 heard.len()
             );

@@ -30,6 +30,6 @@ pub(crate) fn sound(frames: usize, seed: i16) -> Vec<i16> {
     (0..frames).map(|at| (at as i16).wrapping_mul(7919).wrapping_add(seed) | 1).collect()
 }
 
-pub(crate) fn heard_as(sound: &[i16]) -> Vec<f32> {
+pub(crate) fn received_as(sound: &[i16]) -> Vec<f32> {
     sound.iter().map(|sample| f32::from(*sample) / 32_768.0).collect()
 }

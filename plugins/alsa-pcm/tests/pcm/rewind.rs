@@ -6,7 +6,7 @@ use tautline_proto::time::Span;
 
 use crate::far::Far;
 use crate::handle::{Asked, Handle, answer};
-use crate::{free_udp_ports, heard_as, sound, timed};
+use crate::{free_udp_ports, received_as, sound, timed};
 
 /// Half a second; the card consumes little during the calls of a test.
 const ROOMY: u64 = 24_000;
@@ -40,7 +40,11 @@ fn last_word(anew: usize) {
         assert_eq!(rewind(pcm, 9600), Ok(9600));
         pcm.play(&anew);
     });
-    assert!(heard == [heard_as(&sent[..14_400]), heard_as(&anew)].concat(), "{}", heard.len());
+    assert!(
+        heard == [received_as(&sent[..14_400]), received_as(&anew)].concat(),
+        "{}",
+        heard.len()
+    );
 }
 
 mod exclusive {
@@ -65,7 +69,7 @@ mod exclusive {
                 pcm.avail().unwrap();
                 assert_eq!(forward(pcm, 4800), Ok(4800));
             });
-            assert!(heard == heard_as(&sent[..19_200]), "{}", heard.len());
+            assert!(heard == received_as(&sent[..19_200]), "{}", heard.len());
         });
     }
 

@@ -20,11 +20,11 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
 
 use crate::handle::{Asked, Handle};
-use crate::{heard_as, sound, timed};
+use crate::{received_as, sound, timed};
 
 const PERIOD: usize = 240;
 
-fn told(frame: i64) -> i16 {
+fn reported(frame: i64) -> i16 {
     (frame % 30_000) as i16 + 1
 }
 
@@ -123,7 +123,7 @@ fn run(
             }
             Direction::Capture => {
                 for (frame, sample) in (turn.frame..).zip(&mut block) {
-                    *sample = f32::from(told(frame)) / 32_768.0;
+                    *sample = f32::from(reported(frame)) / 32_768.0;
                 }
                 let _realtime = realtime::scope();
                 programs.give(&turn, &block);
@@ -151,7 +151,7 @@ fn what_a_program_plays_is_what_the_card_hears_and_drain_waits_for_the_last_of_i
     }
     let mut heard = card.heard();
     let after = heard.split_off(sound.len());
-    assert_eq!(heard, heard_as(&sound));
+    assert_eq!(heard, received_as(&sound));
     assert!(after.iter().all(|sample| *sample == 0.0));
 }
 
@@ -186,7 +186,7 @@ fn a_program_records_each_frame_of_the_cards_once_and_in_order() {
         recorded.extend(bytes.chunks_exact(2).map(|two| i16::from_le_bytes([two[0], two[1]])));
     }
     let first = i64::from(recorded[0]) - 1;
-    let expected: Vec<i16> = (first..).map(told).take(recorded.len()).collect();
+    let expected: Vec<i16> = (first..).map(reported).take(recorded.len()).collect();
     assert_eq!(recorded, expected);
     assert!(pcm.delay().unwrap() < 9600);
 }
@@ -213,7 +213,7 @@ fn a_pause_plays_nothing_and_loses_nothing_and_another_stint_begins_anew() {
         assert!(now() < until, "{} frames were heard, {before} before the pause", loud().len());
         sleep_until(now() + Span::from_millis(1));
     }
-    assert_eq!(loud(), heard_as(&[&*sound, &*sound].concat()));
+    assert_eq!(loud(), received_as(&[&*sound, &*sound].concat()));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tautline_trial::{Window, each};
 use crate::far::{Far, Frame};
 use crate::handle::{Asked, Handle};
 use crate::near;
-use crate::{alone, free_udp_ports, heard_as, sound, timed};
+use crate::{alone, free_udp_ports, received_as, sound, timed};
 
 /// Frames between impulses, and the number of impulses.
 const GAP: usize = 4800;
@@ -36,7 +36,7 @@ fn promised(pcm: &Handle) -> LocalTime {
 
 /// Actual minus reported playout time of impulses. At first, the PCM reports less than the far
 /// end's latency; only the far end's report corrects it.
-fn heard_less_promised(latency: &str) -> Vec<Span> {
+fn received_less_promised(latency: &str) -> Vec<Span> {
     let _turn = alone();
     let far = Far::listen(Span::from_millis(300));
     let pcm = Handle::to_play(far.port, latency);
@@ -68,13 +68,13 @@ fn drained_after(far: Far, pcm: Handle) -> Span {
     drop(pcm);
     let (heard, _) = far.end();
     let samples: Vec<f32> = heard.iter().map(|(_, sample)| *sample).collect();
-    assert_eq!(samples, heard_as(&sent));
+    assert_eq!(samples, received_as(&sent));
     returned - heard.last().unwrap().0
 }
 
 /// Time from the last frame at the far DAC to drain's return. The far end keeps a higher latency
 /// than announced, known only from its reports.
-fn drained_less_heard() -> Span {
+fn drained_less_received() -> Span {
     let far = Far::listen(Span::from_millis(300));
     let pcm = Handle::to_play(far.port, "latency \"200ms\"");
     pcm.set(Asked { buffer: 24_000, ..Asked::default() }).unwrap();
@@ -216,7 +216,7 @@ mod exclusive {
     #[test]
     fn drain_returns_when_the_far_end_has_played_and_not_before() {
         timed(|| {
-            let after = drained_less_heard();
+            let after = drained_less_received();
             println!("drain returned {after} after the last frame was heard");
             assert!(after >= Span::ZERO && after <= Span::from_millis(1), "{after}");
         });
@@ -254,14 +254,14 @@ mod exclusive {
 
     #[test]
     fn delay_is_true_to_the_far_dac_where_the_latency_follows_the_packets() {
-        let errors = heard_less_promised("latency auto");
+        let errors = received_less_promised("latency auto");
         println!("heard less promised: {errors:?}");
         assert!(errors.iter().all(|error| error.abs() <= Span::from_micros(500)), "{errors:?}");
     }
 
     #[test]
     fn delay_is_true_to_the_far_dac_within_half_a_millisecond() {
-        let errors = heard_less_promised("latency \"200ms\"");
+        let errors = received_less_promised("latency \"200ms\"");
         println!("heard less promised: {errors:?}");
         assert!(errors.iter().all(|error| error.abs() <= Span::from_micros(500)), "{errors:?}");
     }

@@ -161,7 +161,7 @@ impl StreamErrand {
         }
         let answers = standing.ends[self.which as usize].map_or(0, |end| end.machine.back.blocks);
         let RunningStream { begun: runs, is_inside } = self.standing.running();
-        let replaced = standing.counters.stood_in;
+        let replaced = standing.counters.concealed;
         let counts = SilenceCounts { runs, is_inside, answers, replaced };
         if let Some(news) = self.silence.look(counts, now) {
             self.standing.log(self.silence_sentence(news));
@@ -222,7 +222,7 @@ impl StreamErrand {
             // Stopped temporarily, or its plugin restarts: the stream continues by itself.
             Alive::Yes | Alive::Unknown => None,
             Alive::No => Some(Span::ZERO),
-            Alive::GivenUp(why) => {
+            Alive::Abandoned(why) => {
                 self.standing.say(why);
                 calls.close(id);
                 Some(REFUSED)
@@ -276,13 +276,13 @@ struct LateCounts {
 #[derive(Debug, Default)]
 struct LateWatch {
     since: Option<(LocalTime, LateCounts)>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl LateWatch {
     fn look(&mut self, counts: LateCounts, now: LocalTime) -> bool {
         let (since, before) = *self.since.get_or_insert((now, counts));
-        if self.is_told || now - since < SPAN {
+        if self.is_reported || now - since < SPAN {
             return false;
         }
         self.since = Some((now, counts));
@@ -290,9 +290,9 @@ impl LateWatch {
         let runs = unanswered + counts.answered - before.answered;
         // A reopened stream counts from 0.
         let answers = counts.answers.saturating_sub(before.answers);
-        self.is_told =
+        self.is_reported =
             runs >= MIN_RUNS && unanswered * MAX >= runs * (MAX - 1) && answers * 2 >= runs;
-        self.is_told
+        self.is_reported
     }
 }
 
@@ -302,27 +302,27 @@ mod late_tests {
 
     /// Looks that report late answers, with ten runs per look, of which `answered` are answered in
     /// time and `answers` at any time.
-    fn told(looks: i64, answered: u64, answers: u64) -> Vec<i64> {
+    fn reported(looks: i64, answered: u64, answers: u64) -> Vec<i64> {
         let (mut watch, mut counts) = (LateWatch::default(), LateCounts::default());
-        let is_told = |look: &i64| {
+        let is_reported = |look: &i64| {
             counts.answered += answered;
             counts.unanswered += 10 - answered;
             counts.answers += answers;
             watch.look(counts, LocalTime::ZERO + Span::from_millis(20 * look))
         };
-        (0..looks).filter(is_told).collect()
+        (0..looks).filter(is_reported).collect()
     }
 
     #[test]
     fn late_answers_are_reported_once_after_two_seconds() {
-        assert_eq!(told(1000, 0, 10), [100]);
-        assert_eq!(told(1000, 1, 10), [100]);
+        assert_eq!(reported(1000, 0, 10), [100]);
+        assert_eq!(reported(1000, 1, 10), [100]);
     }
 
     #[test]
     fn losses_absent_workers_and_a_few_late_answers_are_not_reported() {
-        assert!(told(1000, 2, 10).is_empty());
-        assert!(told(1000, 0, 0).is_empty());
-        assert!(told(1000, 10, 10).is_empty());
+        assert!(reported(1000, 2, 10).is_empty());
+        assert!(reported(1000, 0, 0).is_empty());
+        assert!(reported(1000, 10, 10).is_empty());
     }
 }

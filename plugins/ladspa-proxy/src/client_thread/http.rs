@@ -164,7 +164,7 @@ fn look(address: &str, id: u32) -> Alive {
     let Ok(client) = client(address, LOOK_LIMIT) else { return Alive::Unknown };
     match client.state(id) {
         Ok(Some(state)) if state.phase == StreamPhase::Failed => {
-            Alive::GivenUp(state.reason.unwrap_or_else(|| "the worker gave the plugin up".into()))
+            Alive::Abandoned(state.reason.unwrap_or_else(|| "the worker gave the plugin up".into()))
         }
         Ok(Some(_)) => Alive::Yes,
         Ok(None) => Alive::No,
@@ -218,10 +218,10 @@ fn opening(error: AskError) -> Opening {
 
 /// Checks that the worker's stream matches the request.
 fn check(stream: &WorkStream, request: &StreamRequest, known: [usize; 4]) -> Result<(), String> {
-    let told = [stream.inputs, stream.outputs, stream.controls_in, stream.controls_out];
-    if told.iter().zip(known).any(|(told, known)| u32::try_from(known) != Ok(*told)) {
+    let reported = [stream.inputs, stream.outputs, stream.controls_in, stream.controls_out];
+    if reported.iter().zip(known).any(|(reported, known)| u32::try_from(known) != Ok(*reported)) {
         return Err(format!(
-            "{} has {told:?} inputs, outputs, controls and told controls there, and {known:?} in the \
+            "{} has {reported:?} inputs, outputs, controls and told controls there, and {known:?} in the \
              catalogue that was saved; run taut plugins --save again",
             request.plugin
         ));

@@ -116,7 +116,7 @@ fn at(sender: &mut SrtpSeal, ssrc: u32, index: u64) -> Vec<u8> {
     sealed(sender, &packet(ssrc, index as u16, &[5; 40]))
 }
 
-fn heard_after(
+fn received_after(
     sender: &mut SrtpSeal,
     receiver: &mut SrtpSeal,
     from: u64,
@@ -129,7 +129,7 @@ fn heard_after(
 fn who_comes_late_finds_the_roll_over_counter_within_a_few_packets() {
     for (index, most) in [(0x1_0000, 1), (5 << 16, 3), (200 << 16, 113), (1000 << 16, 700)] {
         let (mut sender, mut receiver) = ends(Profile::AeadAes128Gcm);
-        let after = heard_after(&mut sender, &mut receiver, index, most + 1);
+        let after = received_after(&mut sender, &mut receiver, index, most + 1);
         assert!(after.is_some(), "{index:x} is not found within {most} packets");
     }
 }
@@ -142,7 +142,7 @@ fn a_stream_is_heard_again_after_an_outage_of_any_length_and_old_packets_are_not
     // Replays prolong the search but do not stop it.
     for (outage, most) in [(40_000, 1), (70_000, 1), (700_000, 3500)] {
         let begins = receiver.heard.newest(9).unwrap() + outage;
-        assert!(heard_after(&mut sender, &mut receiver, begins, most).is_some(), "{outage}");
+        assert!(received_after(&mut sender, &mut receiver, begins, most).is_some(), "{outage}");
         let mut replayed = old.iter().cycle().take(500);
         assert!(replayed.all(|made| opened(&mut receiver, made).is_none()), "{outage}");
     }

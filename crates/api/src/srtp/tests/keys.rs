@@ -32,8 +32,8 @@ fn what_is_no_key_is_refused_and_nothing_of_it_is_told_back() {
         format!("{secret} UNENCRYPTED_SRTP"),
         format!("AES_CM_128_HMAC_SHA1_32 inline:{base64}"),
     ] {
-        let told = wrong.parse::<MasterKey>().unwrap_err().to_string();
-        assert!(!told.contains(&base64[..8]), "{told}");
+        let reported = wrong.parse::<MasterKey>().unwrap_err().to_string();
+        assert!(!reported.contains(&base64[..8]), "{reported}");
     }
 }
 
@@ -58,9 +58,9 @@ fn a_key_file_is_its_owners_alone_and_is_refused_where_others_may_read_it() {
     snapshot!(again);
     for open in [0o640, 0o604, 0o620] {
         set_permissions(&path, Permissions::from_mode(open)).unwrap();
-        let told = read_key(&path).unwrap_err().to_string();
-        snapshot!(told);
+        let reported = read_key(&path).unwrap_err().to_string();
+        snapshot!(reported);
     }
-    let told = read_key(&folder.path().join("none")).unwrap_err().to_string();
-    snapshot!(told);
+    let reported = read_key(&folder.path().join("none")).unwrap_err().to_string();
+    snapshot!(reported);
 }

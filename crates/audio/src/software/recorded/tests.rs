@@ -74,9 +74,9 @@ impl World {
     fn beginning(name: &str, direction: Direction, begins: LocalTime) -> Self {
         let folder = std::env::temp_dir().join(format!("tautline-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let (periods, told) = std::sync::mpsc::channel();
+        let (periods, reported) = std::sync::mpsc::channel();
         let (turns, turned) = std::sync::mpsc::channel();
-        let device = Turned { periods: told, turned: turns, direction, begins };
+        let device = Turned { periods: reported, turned: turns, direction, begins };
         let (mut device, recording) = recorded(Box::new(device), direction, SampleFormat::F32);
         let muted = std::sync::Arc::default();
         let process = Box::new(Muting(std::sync::Arc::clone(&muted)));

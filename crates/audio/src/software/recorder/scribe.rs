@@ -63,11 +63,11 @@ impl Scribe {
         match recorded {
             Ok(()) => {}
             Err(Unwritten::Deserted) => self.shared.deserted.store(true, Ordering::Relaxed),
-            Err(Unwritten::Because { answer, mend }) => {
+            Err(Unwritten::Because { answer, hint }) => {
                 let frames = self.file.samples() / self.channels;
                 let length = self.rate.span_of(Frames::new(frames as i64));
                 self.notes.fail(format!(
-                    "file:{}: {answer}; the recording ended after {length} ({frames} frames); {mend}",
+                    "file:{}: {answer}; the recording ended after {length} ({frames} frames); {hint}",
                     self.name
                 ));
             }
@@ -185,7 +185,7 @@ impl Scribe {
         }
         Err(Unwritten::Because {
             answer: "a WAV file holds no more than 4 GiB".to_owned(),
-            mend: "record in parts, or fewer channels",
+            hint: "record in parts, or fewer channels",
         })
     }
 }
@@ -193,7 +193,7 @@ impl Scribe {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unwritten {
     Deserted,
-    Because { answer: String, mend: &'static str },
+    Because { answer: String, hint: &'static str },
 }
 
 impl From<io::Error> for Unwritten {
@@ -201,7 +201,7 @@ impl From<io::Error> for Unwritten {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::Deserted,
             _ => {
-                Self::Because { answer: error.to_string(), mend: "make room, or record elsewhere" }
+                Self::Because { answer: error.to_string(), hint: "make room, or record elsewhere" }
             }
         }
     }

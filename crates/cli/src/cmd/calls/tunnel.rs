@@ -39,7 +39,7 @@ impl Tunnel {
         let stdout = ssh.stdout.take();
         let tunnel =
             Self { destination: destination.to_owned(), forward, ssh, started: Instant::now() };
-        let (tell, told) = channel();
+        let (tell, reported) = channel();
         std::thread::spawn(move || {
             let mut line = String::new();
             let read = stdout.map(|stdout| BufReader::new(stdout).read_line(&mut line));
@@ -47,7 +47,7 @@ impl Tunnel {
             let _ = tell.send(read.is_some() && !line.is_empty());
         });
         loop {
-            match told.recv_timeout(Duration::from_millis(100)) {
+            match reported.recv_timeout(Duration::from_millis(100)) {
                 Ok(true) => return Ok(Some((tunnel, local))),
                 Err(RecvTimeoutError::Timeout) if stop.is_requested() => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {}

@@ -18,8 +18,8 @@ pub(in crate::cmd) fn choose_devices(flags: &mut CallFlags) -> Result<(), Failur
     };
     let found = missing.map(UsualDevices::look).unwrap_or_default();
     let usual = [Direction::Capture, Direction::Playback].map(|way| found.of(way));
-    let (chosen, told) = choose(named, usual)?;
-    told.iter().for_each(|told| flags.end.running.voice().tell(told));
+    let (chosen, reported) = choose(named, usual)?;
+    reported.iter().for_each(|reported| flags.end.running.voice().tell(reported));
     [flags.input, flags.output] = chosen;
     Ok(())
 }
@@ -30,17 +30,17 @@ fn choose(
     [named_input, named_output]: [Option<DeviceSpec>; 2],
     [usual_input, usual_output]: [Option<UsualDevice>; 2],
 ) -> Result<([DeviceSpec; 2], Option<String>), Failure> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let mut others = Vec::new();
     let input = named_input.unwrap_or_else(|| {
         others.push("--input");
         match usual_input {
             Some(device) => {
-                told.push(format!("the microphone is {}", device.name()));
+                reported.push(format!("the microphone is {}", device.name()));
                 device.spec()
             }
             None => {
-                told.push("there is no microphone here, so silence is sent".to_owned());
+                reported.push("no microphone, so silence is sent".to_owned());
                 DeviceSpec::null()
             }
         }
@@ -49,24 +49,28 @@ fn choose(
         (Some(named), _) => named,
         (None, Some(device)) => {
             others.push("--output");
-            told.push(format!("the loudspeaker is {}", device.name()));
+            reported.push(format!("the loudspeaker is {}", device.name()));
             device.spec()
         }
-        (None, None) => return Err(Failure::open(format!("{NO_LOUDSPEAKER}; {NAME_ONE}"))),
+        (None, None) => return Err(Failure::open(format!("{NO_LOUDSPEAKER}\nhint: {NAME_ONE}"))),
     };
-    let told = (!told.is_empty()).then(|| {
+    let reported = (!reported.is_empty()).then(|| {
         let names = if others.len() > 1 { "name others" } else { "names another" };
-        format!("{}; {} {names} (taut devices lists them)", told.join(", "), others.join(" and "))
+        format!(
+            "{}; {} {names} (taut devices lists them)",
+            reported.join(", "),
+            others.join(" and ")
+        )
     });
-    Ok(([input, output], told))
+    Ok(([input, output], reported))
 }
 
 const NO_LOUDSPEAKER: &str = if cfg!(feature = "pipewire") {
-    "nothing plays here: there is no loudspeaker of PipeWire or JACK, nor, where neither answers, alsa:default"
+    "no loudspeaker: neither PipeWire, JACK nor alsa:default has one"
 } else {
-    "nothing plays here: no JACK server answers, there is no alsa:default, and this taut was built without PipeWire"
+    "no loudspeaker: no JACK server, no alsa:default, and this taut was built without PipeWire"
 };
-const NAME_ONE: &str = "name a device by --output DEVICE, of those that taut devices lists";
+const NAME_ONE: &str = "choose a device with --output DEVICE; taut devices lists them";
 
 #[cfg(test)]
 mod tests {
@@ -85,10 +89,10 @@ mod tests {
     fn whatever_is_found_a_named_device_is_taken_and_nothing_told_of_it() {
         for (input, output) in ALL.into_iter().flat_map(|it| ALL.map(|other| (it, other))) {
             let named = [Some(spec("tone:440")), Some(spec("file:x.wav"))];
-            let (chosen, told) = choose(named, [input, output]).unwrap();
+            let (chosen, reported) = choose(named, [input, output]).unwrap();
             assert!(chosen[0].is_same(&spec("tone:440")), "{chosen:?}");
             assert!(chosen[1].is_same(&spec("file:x.wav")), "{chosen:?}");
-            assert_eq!(told, None);
+            assert_eq!(reported, None);
         }
     }
 
@@ -102,20 +106,20 @@ mod tests {
                 assert!(said.to_string().ends_with(NAME_ONE), "{said}");
                 continue;
             };
-            let (chosen, told) = chosen.unwrap();
-            let told = told.unwrap();
+            let (chosen, reported) = chosen.unwrap();
+            let reported = reported.unwrap();
             assert!(chosen[1].is_same(&plays.spec()), "{chosen:?}");
-            snapshot!(told);
+            snapshot!(reported);
             // Silence needs no echo cancellation.
             assert_eq!(chosen[0].is_real(), input.is_some(), "{chosen:?}");
             match input {
                 Some(hears) => {
                     assert!(chosen[0].is_same(&hears.spec()), "{chosen:?}");
-                    snapshot!(told);
+                    snapshot!(reported);
                 }
                 None => {
                     assert!(chosen[0].is_same(&DeviceSpec::null()), "{chosen:?}");
-                    snapshot!(told);
+                    snapshot!(reported);
                 }
             }
         }
@@ -124,13 +128,13 @@ mod tests {
     #[test]
     fn one_that_is_missing_is_chosen_beside_one_that_is_named() {
         let named = [None, Some(spec("null:"))];
-        let told = choose(named, [None, None]).unwrap().1.unwrap();
-        assert!(told.contains("silence is sent; --input names another"), "{told}");
+        let reported = choose(named, [None, None]).unwrap().1.unwrap();
+        assert!(reported.contains("silence is sent; --input names another"), "{reported}");
         let named = [Some(spec("tone:440")), None];
-        let (chosen, told) = choose(named, [None, Some(UsualDevice::Jack)]).unwrap();
+        let (chosen, reported) = choose(named, [None, Some(UsualDevice::Jack)]).unwrap();
         assert!(chosen[0].is_same(&spec("tone:440")), "{chosen:?}");
         let right =
             "the loudspeaker is jack:taut; --output names another (taut devices lists them)";
-        assert_eq!(told.unwrap(), right);
+        assert_eq!(reported.unwrap(), right);
     }
 }

@@ -37,6 +37,6 @@ fn sentence(missing: &[PathBuf]) -> Option<String> {
     let folders: Vec<_> = missing.iter().map(|folder| folder.display().to_string()).collect();
     let folders = listed_words(&folders);
     Some(format!(
-        "LADSPA_PATH names {folders}, where no folder is; make {them}, or take {them} out of LADSPA_PATH"
+        "LADSPA_PATH names {folders}, which does not exist\nhint: create {them}, or remove {them} from LADSPA_PATH"
     ))
 }

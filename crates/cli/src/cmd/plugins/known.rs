@@ -5,7 +5,7 @@ use tautline_api::client::WorkerAddress;
 use tautline_engine::monitor::shell::shell_line;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct KeptWorker {
+pub(super) struct StoredWorker {
     /// `[NAME=]HOST:PORT`, unique among saved workers.
     pub(super) address: String,
     /// Name that distinguishes its plugins from other workers'.
@@ -17,7 +17,7 @@ pub(super) struct KeptWorker {
     is_named: bool,
 }
 
-impl KeptWorker {
+impl StoredWorker {
     pub(super) fn of(worker: &WorkerAddress) -> Self {
         Self {
             address: worker.to_string(),
@@ -61,7 +61,7 @@ impl KeptWorker {
 }
 
 /// Workers of `kept` that `word` may mean. A full saved address means only that worker.
-pub(super) fn meant<'a>(kept: &'a [KeptWorker], word: &str) -> Vec<&'a KeptWorker> {
+pub(super) fn meant<'a>(kept: &'a [StoredWorker], word: &str) -> Vec<&'a StoredWorker> {
     let exactly: Vec<_> = kept.iter().filter(|worker| worker.address == word).collect();
     match exactly.is_empty() {
         true => kept.iter().filter(|worker| worker.is_called(word)).collect(),
@@ -70,7 +70,7 @@ pub(super) fn meant<'a>(kept: &'a [KeptWorker], word: &str) -> Vec<&'a KeptWorke
 }
 
 /// Shortest unambiguous word: the name, or the address if the name is not unique.
-pub(super) fn word_for<'a>(kept: &[KeptWorker], worker: &'a KeptWorker) -> &'a str {
+pub(super) fn word_for<'a>(kept: &[StoredWorker], worker: &'a StoredWorker) -> &'a str {
     match meant(kept, &worker.name).len() {
         1 => &worker.name,
         _ => &worker.address,
@@ -94,8 +94,8 @@ pub(super) fn listed_words(words: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn known(address: &str) -> KeptWorker {
-        KeptWorker::of(&address.parse().unwrap())
+    fn known(address: &str) -> StoredWorker {
+        StoredWorker::of(&address.parse().unwrap())
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_worker_whose_address_is_none_is_known_by_what_is_written_there() {
-        let kept = [KeptWorker::kept(&serde_json::json!({ "address": "a b", "name": "x" }))];
+        let kept = [StoredWorker::kept(&serde_json::json!({ "address": "a b", "name": "x" }))];
         assert_eq!(kept[0].place(), "a b");
         assert!(meant(&kept, "a b").len() == 1 && meant(&kept, "x").len() == 1);
     }

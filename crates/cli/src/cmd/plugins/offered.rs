@@ -38,7 +38,7 @@ pub(super) fn show(report: PlainKind) -> Result<(), Failure> {
     complaints.iter().for_each(|why| screen::tell(why));
     if all.is_empty() {
         screen::tell(
-            "no plugins are kept; taut plugins --worker HOST --save keeps those of a worker",
+            "no plugins are saved\nhint: taut plugins --worker HOST --save saves those of a worker",
         );
     }
     let list = SavedList { schema: SCHEMA, saved: all.iter().map(SavedRow::of).collect() };
@@ -72,6 +72,6 @@ mod tests {
         let saved = vec![SavedRow { label, unique_id: 1, worker, address, name }];
         let list = SavedList { schema: SCHEMA, saved };
         let json = serde_json::to_string(&list).unwrap();
-        assert_shape(help::PLUGINS, "{ \"schema\": 2, \"saved\"", &json);
+        assert_shape(help::PLUGINS_LONG, "{ \"schema\": 2, \"saved\"", &json);
     }
 }

@@ -40,9 +40,9 @@ fn describe(plugin: &Plugin, page: &mut String) {
         count(AUDIO | OUTPUT),
         count(CONTROL | INPUT)
     );
-    let told = count(CONTROL | OUTPUT);
-    if told > 0 {
-        words += &format!(", {told} told");
+    let reported = count(CONTROL | OUTPUT);
+    if reported > 0 {
+        words += &format!(", {reported} told");
     }
     if let Some(cost) = plugin.cost {
         let (fixed, each) = (cost.fixed_ns / 1000.0, cost.per_frame_ns);
@@ -106,7 +106,7 @@ mod tests {
         let list =
             List { schema: SCHEMA, workers: &[one_port(&worker)], skipped: vec![skipped_file] };
         let json = serde_json::to_string(&list).unwrap();
-        assert_shape(help::PLUGINS, "{ \"schema\": 2, \"workers\"", &json);
+        assert_shape(help::PLUGINS_LONG, "{ \"schema\": 2, \"workers\"", &json);
         let page = page(&[worker], &skipped);
         assert!(page.lines().all(|line| line.chars().count() <= COLUMNS), "{page}");
         assert!(

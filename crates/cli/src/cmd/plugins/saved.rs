@@ -9,7 +9,7 @@ use tautline_api::client::WorkerAddress;
 use tautline_api::saved::place;
 
 use super::ListedWorker;
-use super::known::{KeptWorker, listed_words, meant, ways_to_forget, word_for};
+use super::known::{StoredWorker, listed_words, meant, ways_to_forget, word_for};
 use crate::failure::Failure;
 
 /// File version, the only one that `tautline.so` reads.
@@ -35,18 +35,19 @@ pub(super) fn keep(workers: &[ListedWorker]) -> Result<Vec<String>, Failure> {
         [] => String::new(),
         others => format!(", {in_all} in all with those of {}", listed_words(others)),
     };
-    sentences.push(format!("{count} {plugins} kept in {path}{rest}"));
+    sentences.push(format!("{count} {plugins} saved in {path}{rest}"));
     Ok(sentences)
 }
 
 pub(super) fn check_names(asked: &[WorkerAddress]) -> Result<(), Failure> {
-    let asked: Vec<_> = asked.iter().map(KeptWorker::of).collect();
+    let asked: Vec<_> = asked.iter().map(StoredWorker::of).collect();
     for (before, worker) in asked.iter().enumerate() {
-        let is_other = |one: &&KeptWorker| one.is_one_with(worker) && one.place() != worker.place();
+        let is_other =
+            |one: &&StoredWorker| one.is_one_with(worker) && one.place() != worker.place();
         if let Some(one) = asked[..before].iter().find(is_other) {
             let (name, one, other) = (&worker.name, one.place(), worker.place());
             return Err(Failure::usage(format!(
-                "{name} is at {one} and at {other}, and a name stands for one worker; give one of them another name \
+                "{name} is at {one} and at {other}: two workers with one name\nhint: give one of them another name \
                  (NAME=HOST)"
             )));
         }
@@ -59,13 +60,13 @@ pub(super) fn forget(words: &[String]) -> Result<String, Failure> {
     let path = known_place()?;
     let gone = change_at(&path, |kept| without(kept, words))?;
     let are = if gone.len() == 1 { "is" } else { "are" };
-    Ok(format!("{} {are} kept no more in {}", listed_words(&gone), path.display()))
+    Ok(format!("{} {are} removed from {}", listed_words(&gone), path.display()))
 }
 
 pub(super) fn known_place() -> Result<PathBuf, Failure> {
     place().ok_or_else(|| {
         Failure::open(
-            "neither XDG_CACHE_HOME nor HOME says where to keep anything; set one of them",
+            "no folder to save in: XDG_CACHE_HOME and HOME are not set\nhint: set one of them",
         )
     })
 }
@@ -81,7 +82,10 @@ fn change_at<T>(
     change: impl FnOnce(Vec<Value>) -> Result<(Vec<Value>, T), Failure>,
 ) -> Result<T, Failure> {
     let failed = |error: io::Error| {
-        Failure::open(format!("keeping {}: {error}; make room, or mend its rights", path.display()))
+        Failure::open(format!(
+            "writing {}: {error}\nhint: free space on this disk, or fix the permissions",
+            path.display()
+        ))
     };
     let _held = hold(path).map_err(failed)?;
     let before = match fs::read(path) {
@@ -98,10 +102,10 @@ fn change_at<T>(
 /// Removes workers; returns the rest and the removed addresses. An unknown or ambiguous word is an
 /// error.
 fn without(mut kept: Vec<Value>, words: &[String]) -> Result<(Vec<Value>, Vec<String>), Failure> {
-    let known: Vec<_> = kept.iter().map(KeptWorker::kept).collect();
+    let known: Vec<_> = kept.iter().map(StoredWorker::kept).collect();
     if known.is_empty() {
         return Err(Failure::usage(
-            "nothing is kept of any worker; taut plugins --worker HOST --save keeps something",
+            "no plugins are saved\nhint: taut plugins --worker HOST --save saves those of a worker",
         ));
     }
     let mut gone: Vec<String> = Vec::new();
@@ -109,7 +113,7 @@ fn without(mut kept: Vec<Value>, words: &[String]) -> Result<(Vec<Value>, Vec<St
         match &*meant(&known, word) {
             [] => {
                 let ways = ways_to_forget(known.iter().map(|one| word_for(&known, one)));
-                let why = format!("nothing is kept of {word:?}; write {ways}");
+                let why = format!("no plugins are saved of {word:?}\nhint: write {ways}");
                 return Err(Failure::usage(why));
             }
             [one] if gone.contains(&one.address) => {}
@@ -118,12 +122,12 @@ fn without(mut kept: Vec<Value>, words: &[String]) -> Result<(Vec<Value>, Vec<St
                 // Only their addresses distinguish them.
                 let ways = ways_to_forget(several.iter().map(|one| &*one.address));
                 let why =
-                    format!("{word:?} could be one of {} workers; write {ways}", several.len());
+                    format!("{word:?} is ambiguous: {} workers\nhint: write {ways}", several.len());
                 return Err(Failure::usage(why));
             }
         }
     }
-    kept.retain(|one| !gone.contains(&KeptWorker::kept(one).address));
+    kept.retain(|one| !gone.contains(&StoredWorker::kept(one).address));
     Ok((kept, gone))
 }
 
@@ -156,21 +160,21 @@ fn joined(
     let mut anew = Vec::new();
     for worker in workers {
         let value = serde_json::to_value(worker)?;
-        let new = KeptWorker::kept(&value);
-        let is_replaced = |one: &Value| KeptWorker::kept(one).is_one_with(&new);
+        let new = StoredWorker::kept(&value);
+        let is_replaced = |one: &Value| StoredWorker::kept(one).is_one_with(&new);
         let at = kept.iter().position(is_replaced).unwrap_or(kept.len());
-        for old in kept.extract_if(.., |one| is_replaced(one)).map(|one| KeptWorker::kept(&one)) {
+        for old in kept.extract_if(.., |one| is_replaced(one)).map(|one| StoredWorker::kept(&one)) {
             let (name, from, to) = (&new.name, old.place(), new.place());
             if from != to {
                 now.moved.push(format!(
-                    "{name} was at {from} and is at {to} now; to keep both, give one of them another name (NAME=HOST)"
+                    "{name} was at {from} and is at {to} now\nhint: to keep both, give one of them another name (NAME=HOST)"
                 ));
             }
         }
         kept.insert(at, value);
         anew.push(new.address);
     }
-    let known: Vec<_> = kept.iter().map(KeptWorker::kept).collect();
+    let known: Vec<_> = kept.iter().map(StoredWorker::kept).collect();
     let others = known.iter().filter(|one| !anew.contains(&one.address));
     now.others = others.map(|one| word_for(&known, one).to_owned()).collect();
     let plugins = |one: &Value| one["catalogue"]["plugins"].as_array().map_or(0, Vec::len);

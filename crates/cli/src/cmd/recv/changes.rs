@@ -8,7 +8,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::StreamFormat;
 
-use super::streams::{HeardAddress, check_alike, check_goodbye, stream};
+use super::streams::{ReceiveAddress, check_alike, check_goodbye, stream};
 use crate::cmd::resolve;
 use crate::control::nothing;
 use crate::flags::{Recv, latency, parse};
@@ -47,11 +47,9 @@ impl RecvLines {
             "unmute" => Ok(RecvChange::Mute(number(rest)?, false)),
             "from" => self.from(rest),
             "status" => nothing(verb, rest, RecvChange::Status),
-            _ => {
-                Err("this cannot be changed while receiving; write latency, volume, mute, unmute, \
+            _ => Err("unknown change; write latency, volume, mute, unmute, \
                       from, status or quit"
-                    .into())
-            }
+                .into()),
         }
     }
 
@@ -61,14 +59,12 @@ impl RecvLines {
         check_goodbye(&self.flags, &address).map_err(|failure| failure.to_string())?;
         let Some((format, device)) = self.shape.get() else {
             return Err(
-                "no sender is heard yet, so it is not known what another must send; say it \
-                        again then"
-                    .into(),
+                "no packets yet, so the format is unknown; repeat this when they arrive".into()
             );
         };
         let resolved = resolve(&address, &self.flags.running);
         let plan = resolved.and_then(|resolved| {
-            let mut from = HeardAddress { address: &address, resolved, begun: None };
+            let mut from = ReceiveAddress { address: &address, resolved, begun: None };
             check_alike(&from, &format)?;
             stream(&self.flags, &mut from, None, (format, false), &device)
         });
@@ -80,13 +76,13 @@ impl RecvLines {
 fn wanted(text: &str) -> Result<LatencyRule, String> {
     if text.is_empty() {
         return Err(
-            "latency wants a time; write latency 8ms, latency auto or latency promised".into()
+            "latency needs a time; write latency 8ms, latency auto or latency announced".into()
         );
     }
-    if text == "promised" {
+    if text == "announced" {
         return Ok(LatencyRule::Usual);
     }
-    latency(text).map_err(|error| format!("{error}, or promised"))
+    latency(text).map_err(|error| format!("{error}, or announced"))
 }
 
 /// Splits an optional leading stream number from the rest.
@@ -106,7 +102,7 @@ fn number(text: &str) -> Result<Option<usize>, String> {
         _ => match text.parse::<usize>().ok().filter(|number| *number > 0) {
             Some(number) => Ok(Some(number - 1)),
             None => {
-                Err(format!("`{text}` is no number of a --from; write 1 for the first, or none"))
+                Err(format!("no --from has the number `{text}`; write 1 for the first, or none"))
             }
         },
     }

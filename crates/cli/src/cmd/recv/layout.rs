@@ -10,7 +10,7 @@ use tautline_proto::units::Channels;
 use tautline_proto::wire::WireForm;
 use tautline_proto::wire::sdp::Description;
 
-use super::streams::HeardAddress;
+use super::streams::ReceiveAddress;
 use crate::cmd::{device_settings, settled};
 use crate::failure::Failure;
 use crate::flags::{Recv, StreamFlags};
@@ -23,7 +23,7 @@ pub(super) struct PlayoutSetup {
 
 /// Whether the format is known before any packet, from a description or the options. `--format`
 /// implies a sender without announcement, and defaults for the rest.
-pub(super) fn knows_shape(flags: &Recv, from: &[HeardAddress<'_>]) -> bool {
+pub(super) fn knows_shape(flags: &Recv, from: &[ReceiveAddress<'_>]) -> bool {
     shape_is_said(flags) || from.iter().any(|from| from.resolved.description.is_some())
 }
 
@@ -34,23 +34,23 @@ fn shape_is_said(flags: &Recv) -> bool {
         || stream.payload_type.is_some()
 }
 
-pub(super) fn check_told(flags: &Recv, theirs: &StreamFormat) -> Result<(), Failure> {
+pub(super) fn check_reported(flags: &Recv, theirs: &StreamFormat) -> Result<(), Failure> {
     let StreamFlags { rate, channels, .. } = flags.stream;
-    let (option, told, has) = match (rate, channels) {
-        (_, Some(told)) if told != theirs.channels => {
-            ("--channels", told.to_string(), format!("{} channels", theirs.channels))
+    let (option, reported, has) = match (rate, channels) {
+        (_, Some(reported)) if reported != theirs.channels => {
+            ("--channels", reported.to_string(), format!("{} channels", theirs.channels))
         }
-        (Some(told), _) if told != theirs.rate => {
-            ("--rate", told.hertz().to_string(), theirs.rate.to_string())
+        (Some(reported), _) if reported != theirs.rate => {
+            ("--rate", reported.hertz().to_string(), theirs.rate.to_string())
         }
         _ => return Ok(()),
     };
     let other = match option {
-        "--channels" => " and choose what is played with --map 1,2 or the like",
+        "--channels" => ", and choose the channels with --map, such as --map 1,2",
         _ => "",
     };
     Err(Failure::usage(format!(
-        "{option} {told}, and the stream has {has}; leave {option} out{other}"
+        "{option} {reported}, but the stream has {has}\nhint: leave {option} out{other}"
     )))
 }
 
@@ -77,7 +77,7 @@ fn fitting(
     let convert =
         converter.map_or(String::new(), |name| format!(", or use {name}, which converts"));
     let refusal = Failure::open(format!(
-        "{output}: it has {has}, not {wanted}; add --map {}{convert}",
+        "{output}: it has {has}, not {wanted}\nhint: add --map {}{convert}",
         entries.join(",")
     ));
     Some((Channels::new(fits).ok(), refusal))
@@ -139,7 +139,7 @@ pub(super) fn layout(
         },
     };
     let form = flags.from.first().map_or(WireForm::Rtp, Address::form);
-    let coding = stream.format.map(heard_as);
+    let coding = stream.format.map(received_as);
     let coding = coding.or(described.map(|d| Coding { sample: d.sample, coder: d.coder }));
     let coding = coding.or(announced.map(|a| a.coding()));
     let Coding { sample, coder } = coding.unwrap_or(SampleFormat::L24.into());
@@ -166,7 +166,7 @@ pub(super) fn layout(
 }
 
 /// The coding for a receiver: one decoder reads every tuning of Opus.
-fn heard_as(coding: Coding) -> Coding {
+fn received_as(coding: Coding) -> Coding {
     let payload_type = coding.row().payload_type;
     Coding::find(|row| row.payload_type == payload_type).unwrap_or(coding)
 }

@@ -6,7 +6,7 @@ use tautline_engine::plan::beside::follow;
 use tautline_engine::plan::lay;
 use tautline_engine::plan::sockets;
 use tautline_engine::plan::{ClockPlan, LinkKind, StreamPlan};
-use tautline_engine::receive_engine::learn::ToBePlayed;
+use tautline_engine::receive_engine::learn::PlayableStream;
 use tautline_io::ethernet::own_address;
 use tautline_io::thread::Scheduler;
 use tautline_proto::device::Settings;
@@ -25,16 +25,16 @@ use crate::flags::Recv;
 use crate::messages::counted;
 use crate::sealing::StreamKey;
 
-pub(super) struct HeardAddress<'a> {
+pub(super) struct ReceiveAddress<'a> {
     pub(super) address: &'a Address,
     pub(super) resolved: Resolved,
     /// First packets, if they were read to determine the format.
-    pub(super) begun: Option<ToBePlayed>,
+    pub(super) begun: Option<PlayableStream>,
 }
 
 /// All streams of one device must have its rate and channels.
 pub(super) fn check_alike(
-    HeardAddress { address, resolved, .. }: &HeardAddress<'_>,
+    ReceiveAddress { address, resolved, .. }: &ReceiveAddress<'_>,
     format: &StreamFormat,
 ) -> Result<(), Failure> {
     let Some(described) = &resolved.description else { return Ok(()) };
@@ -42,8 +42,8 @@ pub(super) fn check_alike(
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "{address} is {} with {} and the device is to run at {} with {}; leave --rate and \
-         --channels out, or receive streams that differ in programs of their own",
+        "{address} has {} with {}, but the device runs at {} with {}\nhint: leave --rate and \
+         --channels out, or run one taut for each format",
         described.rate,
         counted(described.channels),
         format.rate,
@@ -53,7 +53,7 @@ pub(super) fn check_alike(
 
 pub(super) fn stream(
     flags: &Recv,
-    HeardAddress { address, resolved, begun }: &mut HeardAddress<'_>,
+    ReceiveAddress { address, resolved, begun }: &mut ReceiveAddress<'_>,
     promised: Option<Span>,
     (format, proven): (StreamFormat, bool),
     device: &Settings,
@@ -81,9 +81,9 @@ pub(super) fn stream(
         key.open(&options, wire_thread(flags, address))
     };
     let opened = match begun.take() {
-        Some(ToBePlayed::Opened(opened)) => opened,
-        Some(ToBePlayed::Kept(listened)) => listened.succeed(open)?,
-        Some(ToBePlayed::Anew) | None => open(false)?,
+        Some(PlayableStream::Opened(opened)) => opened,
+        Some(PlayableStream::Kept(listened)) => listened.succeed(open)?,
+        Some(PlayableStream::Anew) | None => open(false)?,
     };
     if let Some((packets, reports)) = opened.local {
         let words =
@@ -115,7 +115,7 @@ pub(super) fn check_clock(flags: &Recv) -> Result<(), Failure> {
     let other = |from: &&Address| !matches!(from.form(), WireForm::Avtp(_));
     match flags.from.iter().find(other) {
         Some(from) if flags.clock.is_some() => Err(Failure::usage(format!(
-            "--clock is for streams of AVTP and {from} is none; leave --clock out, or receive it from avtp://"
+            "--clock is for AVTP streams, and {from} is none\nhint: leave --clock out, or receive from avtp://"
         ))),
         _ => Ok(()),
     }
@@ -127,15 +127,15 @@ pub(super) fn check_goodbye(flags: &Recv, from: &Address) -> Result<(), Failure>
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "--exit-on-bye waits for a goodbye, and AVTP by Ethernet, as at {from}, has no goodbye; use --duration, or leave \
-         it out and end with Ctrl-C"
+        "--exit-on-bye: {from} is AVTP over Ethernet, which has no goodbye\n\
+         hint: use --duration, or end with Ctrl-C"
     )))
 }
 
 /// Warns if an Ethernet address belongs to another machine: without mirroring, the network delivers
 /// nothing of it here.
-pub(super) fn tell_of_others(flags: &Recv, from: &[HeardAddress<'_>]) {
-    for HeardAddress { address, resolved, .. } in from {
+pub(super) fn tell_of_others(flags: &Recv, from: &[ReceiveAddress<'_>]) {
+    for ReceiveAddress { address, resolved, .. } in from {
         let Some(EthernetPlace { interface, address: asked, .. }) = resolved.ethernet() else {
             continue;
         };
@@ -143,8 +143,8 @@ pub(super) fn tell_of_others(flags: &Recv, from: &[HeardAddress<'_>]) {
         if let Some([a, b, c, d, e, f]) = own {
             flags.running.voice().tell(&format!(
                 "{address} is neither a group nor the address of {interface}, which is \
-                 {a:02X}:{b:02X}:{c:02X}:{d:02X}:{e:02X}:{f:02X}: switches bring nothing of it here; use that, or the \
-                 group that is sent to"
+                 {a:02X}:{b:02X}:{c:02X}:{d:02X}:{e:02X}:{f:02X}: switches do not forward it here\nhint: use that \
+                 address, or the group of the stream"
             ));
         }
     }
@@ -158,7 +158,7 @@ const fn is_group(address: &[u8; 6]) -> bool {
 /// Plan for the followed clock: its own socket, or that of a stream with the same address.
 pub(super) fn clock(
     flags: &Recv,
-    from: &[HeardAddress<'_>],
+    from: &[ReceiveAddress<'_>],
     streams: Vec<StreamPlan>,
 ) -> Result<(Vec<StreamPlan>, Option<ClockPlan>), Failure> {
     let Some(address) = &flags.clock else { return Ok((streams, None)) };
@@ -178,7 +178,7 @@ pub(super) fn latency(
     let rule = flags.latency.unwrap_or_default();
     lay::kept(rule, promised, format, device).map_err(|short| {
         Failure::usage(format!(
-            "--latency {} is less than packets of {} and {} take; use \
+            "--latency {} is less than packets of {} and {} take\nhint: use \
              --latency {} or more, shorter packets at the sender or a shorter {}",
             short.asked,
             format.ptime(),

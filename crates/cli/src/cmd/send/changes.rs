@@ -24,7 +24,7 @@ pub(super) fn in_bits(
         (Some(_), Some(bitrate)) => Ok(coding.at_bitrate(bitrate)),
         (_, None) => Ok(coding.usual_for(channels)),
         (_, Some(_)) => Err(Failure::usage(format!(
-            "--bitrate is of Opus, and {} takes what its sound takes; leave --bitrate out, or give --format opus",
+            "--bitrate needs Opus, but the format is {}\nhint: leave --bitrate out, or use --format opus",
             coding.name()
         ))),
     }
@@ -41,14 +41,13 @@ impl SendLines {
     pub(crate) fn read(&self, verb: &str, rest: &str) -> Result<SendChange, String> {
         match verb {
             "latency" | "format" if self.form.presents() => Err(format!(
-                "packets of AVTP say when they are to be presented, and in which format, as long as they are sent; \
-                 start taut again with another --{verb}"
+                "the {verb} of an AVTP stream is fixed; restart taut with another --{verb}"
             )),
             "redundancy" if self.form.presents() => {
-                Err("packets of AVTP carry nothing of others; send RTP for --redundancy".into())
+                Err("AVTP has no redundancy; send RTP for --redundancy".into())
             }
             "latency" if rest.is_empty() => {
-                Err("latency wants a time; write latency 8ms or latency auto".into())
+                Err("latency needs a time; write latency 8ms or latency auto".into())
             }
             "latency" => Ok(SendChange::Latency(latency(rest)?)),
             "ptime" => Ok(SendChange::Ptime(span(rest)?)),
@@ -59,11 +58,9 @@ impl SendLines {
             "unmute" => nothing(verb, rest, SendChange::Mute(false)),
             "to" => self.destined(rest),
             "status" => nothing(verb, rest, SendChange::Status),
-            _ => Err(
-                "this cannot be changed while sending; write latency, ptime, format, redundancy, \
+            _ => Err("unknown change; write latency, ptime, format, redundancy, \
                       volume, mute, unmute, to, status or quit"
-                    .into(),
-            ),
+                .into()),
         }
     }
 
@@ -77,7 +74,7 @@ impl SendLines {
         let words = text.split([',', ' ']).filter(|word| !word.is_empty());
         let addresses: Vec<Address> = words.map(Address::to_send_to).collect::<Result<_, _>>()?;
         if addresses.is_empty() {
-            return Err("to wants every address to send to from now on; write \
+            return Err("to needs all addresses to send to; write \
                         to rtp://HOST:PORT,rtp://HOST:PORT"
                 .into());
         }
@@ -86,35 +83,32 @@ impl SendLines {
             resolved.collect::<Result<_, _>>().map_err(|failure| failure.to_string())?;
         let Some(opened) = &self.udp else {
             return Err(
-                "a stream by Ethernet or TCP goes to one place as long as it runs; start taut again"
-                    .into(),
+                "an Ethernet or TCP stream cannot change its destination; restart taut".into()
             );
         };
         if let Some(other) = addresses.iter().find(|to| to.form() != self.form) {
-            return Err(format!("{other} wants packets of another form; start taut again with it"));
+            return Err(format!("{other} needs another packet format; restart taut with it"));
         }
         let mut udp = opened.clone();
         sockets::set(&mut udp, &addresses, &resolved).map_err(|failure| failure.to_string())?;
         let ways = |udp: &UdpOptions| (udp.interface.clone(), udp.ttl, udp.loopback);
         if ways(&udp) != ways(opened) {
-            return Err(
-                "the socket was opened with another iface, ttl or loop; give those again, or \
-                        start taut again with these"
-                    .into(),
-            );
+            return Err("the socket has another iface, ttl or loop; write those again, or \
+                        restart taut with these"
+                .into());
         }
         udp.destinations = resolved.iter().filter_map(Resolved::media).collect();
         check_destinations(&udp).map_err(|error| error.to_string())?;
         if opened.launch.is_some() && sockets::interfaces(&udp) != sockets::interfaces(opened) {
             return Err(
-                "packets bear launch times for the queue of the interface that they leave by, and these leave by \
-                 another; start taut again with them, or give it --pacing sleep"
+                "packets have launch times for the queue of their interface, and these addresses use \
+                 another; restart taut with them, or use --pacing sleep"
                     .into(),
             );
         }
         let Some(destinations) = Destinations::new(&udp.destinations) else {
             let most = Destinations::MAX;
-            return Err(format!("these are more than {most}; send to a multicast group instead"));
+            return Err(format!("more than {most} addresses; send to a multicast group instead"));
         };
         Ok(SendChange::To(Box::new(Destined {
             address: addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
@@ -130,8 +124,8 @@ pub(super) fn refuse_two_readers(flags: &Send) -> Result<(), Failure> {
         && matches!(flags.input, DeviceSpec::Software(SoftwareSpec::Standard(_)))
     {
         return Err(Failure::usage(
-            "--control and --input file:- both read standard input; leave --control out, or send a \
-             file by its name",
+            "--control and --input file:- both read standard input\nhint: leave --control out, or name \
+             the file",
         ));
     }
     Ok(())

@@ -53,7 +53,7 @@ pub(super) fn latency(
         let (latency, least) = (short.asked, short.least);
         Failure::usage(format!(
             "--latency {latency} is less than the {least} that packets of {} take at a period of \
-             {} frames; use --latency {least} or more, a shorter --ptime or a shorter --period",
+             {} frames\nhint: use --latency {least} or more, a shorter --ptime or a shorter --period",
             format.ptime(),
             device.period
         ))
@@ -66,7 +66,7 @@ pub(super) fn lasting(latency: Span, least: Span, mode: PacingMode) -> Result<Sp
         return Ok(latency);
     }
     Err(Failure::usage(format!(
-        "--latency {latency} is less than the {least} that packets take until they leave by {mode}; use --latency \
-         {least} or more, or leave --pacing out"
+        "--latency {latency} is less than the {least} that packets take until they depart with {mode}\n\
+         hint: use --latency {least} or more, or leave --pacing out"
     )))
 }

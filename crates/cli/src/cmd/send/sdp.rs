@@ -79,6 +79,9 @@ pub(crate) fn write(
         output.write_all(&text).map(|()| None)
     };
     written().map_err(|error: io::Error| {
-        Failure::open(format!("writing {}: {error}; is the folder there?", path.display()))
+        Failure::open(format!(
+            "writing {}: {error}\nhint: check that the folder exists",
+            path.display()
+        ))
     })
 }

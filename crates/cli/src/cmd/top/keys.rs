@@ -38,13 +38,13 @@ impl TopKey {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct ShownStream {
+pub(super) struct StreamRow {
     pub(super) stream: usize,
     pub(super) alone: bool,
     streams: usize,
 }
 
-impl ShownStream {
+impl StreamRow {
     pub(super) fn keep_within(&mut self, streams: usize) {
         self.streams = streams;
         self.stream = self.stream.min(streams.saturating_sub(1));

@@ -194,8 +194,8 @@ fn worst(worst: &WorstStages) -> String {
 
 fn counted(stream: &StreamSnapshot) -> Option<String> {
     // This count is not a fault.
-    let told = |name: &str, count: u64| count > 0 && name != "receiver_expected";
-    let counted = stream.counters.iter().filter(|(name, count)| told(name, **count));
+    let reported = |name: &str, count: u64| count > 0 && name != "receiver_expected";
+    let counted = stream.counters.iter().filter(|(name, count)| reported(name, **count));
     let counted = counted.map(|(name, count)| format!("{count} {}", name.replace('_', " ")));
     let counted = counted.collect::<Vec<_>>().join(", ");
     (!counted.is_empty()).then(|| format!("counted: {counted}"))

@@ -29,7 +29,7 @@ pub(super) struct Program {
     heard: Option<LocalTime>,
     /// Whether the last data is too old.
     silent: bool,
-    told: Option<Told>,
+    reported: Option<Told>,
     /// Reason why it cannot be shown.
     flaw: Option<String>,
 }
@@ -60,9 +60,9 @@ impl Programs {
     }
 
     /// Whether every run has reported a whole second, or an error.
-    pub(super) fn have_told_all(&self) -> bool {
+    pub(super) fn have_reported_all(&self) -> bool {
         let whole = |stream: &StreamSnapshot| stream.second.interval_ns >= 1_000_000_000;
-        self.0.values().all(|program| match &program.told {
+        self.0.values().all(|program| match &program.reported {
             _ if program.flaw.is_some() => true,
             // A run that waits for a sender has no more to report.
             Some(Told { snapshot, .. }) => {
@@ -77,18 +77,24 @@ impl Programs {
     }
 
     pub(super) fn streams(&self) -> impl Iterator<Item = (&Snapshot, &StreamSnapshot)> {
-        let told = self.0.values().filter_map(|program| program.told.as_ref());
-        told.flat_map(|Told { snapshot, .. }| {
+        let reported = self.0.values().filter_map(|program| program.reported.as_ref());
+        reported.flat_map(|Told { snapshot, .. }| {
             snapshot.streams.iter().map(move |stream| (snapshot, stream))
         })
     }
 
     pub(super) fn runs(&self) -> impl Iterator<Item = &Snapshot> {
-        self.0.values().filter_map(|program| program.told.as_ref()).map(|told| &told.snapshot)
+        self.0
+            .values()
+            .filter_map(|program| program.reported.as_ref())
+            .map(|reported| &reported.snapshot)
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &Value> {
-        self.0.values().filter_map(|program| program.told.as_ref()).map(|told| &told.value)
+        self.0
+            .values()
+            .filter_map(|program| program.reported.as_ref())
+            .map(|reported| &reported.value)
     }
 
     /// Sockets that cannot be shown, with process id and reason.
@@ -108,8 +114,8 @@ impl Program {
             Ok(stream) => (Some(stream), flaw),
             Err(error) => (None, Some(format!("it cannot be reached: {error}"))),
         };
-        let (begun, heard, silent, told) = (Vec::new(), None, false, None);
-        Self { process, stream, begun, heard, silent, told, flaw }
+        let (begun, heard, silent, reported) = (Vec::new(), None, false, None);
+        Self { process, stream, begun, heard, silent, reported, flaw }
     }
 
     fn hear(&mut self, now: LocalTime) {
@@ -125,7 +131,7 @@ impl Program {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if now - heard > TIMEOUT {
-                        (self.told, self.silent) = (None, true);
+                        (self.reported, self.silent) = (None, true);
                     }
                     return;
                 }
@@ -143,7 +149,7 @@ impl Program {
             let lines = core::mem::replace(&mut self.begun, rest);
             let line = lines[..end].rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
             match read(line) {
-                Ok(told) => (self.told, self.flaw) = (Some(told), None),
+                Ok(reported) => (self.reported, self.flaw) = (Some(reported), None),
                 Err(why) => self.end(&why),
             }
         } else if self.begun.len() > LONGEST {
@@ -153,7 +159,7 @@ impl Program {
 
     fn end(&mut self, why: &str) {
         self.flaw = Some(why.to_owned());
-        (self.stream, self.told, self.begun) = (None, None, Vec::new());
+        (self.stream, self.reported, self.begun) = (None, None, Vec::new());
     }
 }
 

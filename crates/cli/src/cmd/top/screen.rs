@@ -3,7 +3,7 @@
 use console::Style;
 use tautline_proto::text::is_printable;
 
-use super::keys::ShownStream;
+use super::keys::StreamRow;
 use super::messages::{details, is_troubled};
 use super::page::{nobody, table, unread};
 use super::programs::Programs;
@@ -18,7 +18,7 @@ pub(super) struct ScreenLine {
 
 pub(super) fn draw(
     programs: &Programs,
-    choice: &ShownStream,
+    choice: &StreamRow,
     (width, height): (usize, usize),
 ) -> Vec<ScreenLine> {
     let mut pen = Pen { lines: Vec::new(), width };
@@ -27,12 +27,7 @@ pub(super) fn draw(
     pen.lines
 }
 
-fn write(
-    programs: &Programs,
-    choice: &ShownStream,
-    (width, height): (usize, usize),
-    pen: &mut Pen,
-) {
+fn write(programs: &Programs, choice: &StreamRow, (width, height): (usize, usize), pen: &mut Pen) {
     let streams: Vec<_> = programs.streams().collect();
     let plural = if streams.len() == 1 { "" } else { "s" };
     pen.write(&format!("taut top: {} stream{plural}   {KEYS}", streams.len()), Style::new().dim());

@@ -80,5 +80,5 @@ fn put(term: &Term, text: &str) -> io::Result<()> {
 }
 
 fn failed(error: io::Error) -> Failure {
-    Failure::running(format!("drawing on the terminal: {error}; use taut top --once"))
+    Failure::running(format!("drawing on the terminal: {error}\nhint: use taut top --once"))
 }

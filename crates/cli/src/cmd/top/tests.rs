@@ -105,14 +105,14 @@ fn run(streams: Vec<StreamSnapshot>) -> Snapshot {
     }
 }
 
-fn told(snapshot: &Snapshot) -> Programs {
+fn reported(snapshot: &Snapshot) -> Programs {
     let mut programs = Programs::default();
     let line = serde_json::to_string(snapshot).unwrap() + "\n";
     Talker::new().says(&mut programs, line.as_bytes());
     programs
 }
 
-fn drawn(programs: &Programs, choice: &ShownStream, size: (usize, usize)) -> Vec<String> {
+fn drawn(programs: &Programs, choice: &StreamRow, size: (usize, usize)) -> Vec<String> {
     let lines = screen::draw(programs, choice, size).into_iter().map(|line| line.text);
     let mut lines: Vec<_> = lines.map(|text| text.trim_end().to_owned()).collect();
     assert!(lines.len() <= size.1 && lines.iter().all(|line| line.chars().count() <= size.0));
@@ -120,7 +120,7 @@ fn drawn(programs: &Programs, choice: &ShownStream, size: (usize, usize)) -> Vec
     lines
 }
 
-fn press(choice: &mut ShownStream, bytes: &str) -> ControlFlow<()> {
+fn press(choice: &mut StreamRow, bytes: &str) -> ControlFlow<()> {
     let mut bytes = bytes.bytes();
     let first = bytes.next().unwrap();
     let key = TopKey::read(first, || bytes.next());
@@ -130,13 +130,13 @@ fn press(choice: &mut ShownStream, bytes: &str) -> ControlFlow<()> {
 
 #[test]
 fn a_stream_is_drawn_as_a_row_and_with_its_stages_its_worst_packet_and_its_counters() {
-    let screen = drawn(&told(&run(vec![received()])), &ShownStream::default(), (140, 24));
+    let screen = drawn(&reported(&run(vec![received()])), &StreamRow::default(), (140, 24));
     let row = &screen[3];
     let cells = [">! recv 4242", "rtp://0.0.0.0:5004", "5.000 ± 0.012 ms", "5.100ms", "-400.0us"];
     let cells = cells.into_iter().chain(["0.40 % 7", "█████▋   -18.0", " -60.0"]);
     cells.for_each(|cell| assert!(row.contains(cell), "{cell:?} in {row:?}"));
     let below = screen[4..].join("\n");
-    for told in [
+    for reported in [
         "recv 4242: taut recv --from",
         "from 10.0.0.7:5004: l24 48000 Hz, 2 channels, 1.000ms per packet, for 9 s",
         "5.000ms kept, arrivals ask for 4.200ms; 5.000 ± 0.012 ms by sound",
@@ -146,33 +146,33 @@ fn a_stream_is_drawn_as_a_row_and_with_its_stages_its_worst_packet_and_its_count
         "counted: 2 late, 7 lost, 9000 packets received",
         "peak / RMS in dBFS: -18.0 / -21.0, -60.0 / -63.0",
     ] {
-        assert!(below.contains(told), "{told:?} in\n{below}");
+        assert!(below.contains(reported), "{reported:?} in\n{below}");
     }
 }
 
 #[test]
 fn by_what_the_sound_of_a_call_goes_is_shown() {
     let call = StreamSnapshot { transport: Some("tcp".into()), ..received() };
-    let below = drawn(&told(&run(vec![call])), &ShownStream::default(), (140, 24)).join("\n");
+    let below = drawn(&reported(&run(vec![call])), &StreamRow::default(), (140, 24)).join("\n");
     snapshot!(below);
 }
 
 #[test]
 fn a_narrow_terminal_does_without_columns_and_a_tiny_one_with_what_fits() {
-    let programs = told(&run(vec![received()]));
-    let narrow = drawn(&programs, &ShownStream::default(), (80, 24));
+    let programs = reported(&run(vec![received()]));
+    let narrow = drawn(&programs, &StreamRow::default(), (80, 24));
     assert!(narrow[2].contains("LATENCY") && narrow[2].contains("LOSS"), "{narrow:#?}");
     assert!(!narrow[2].contains("P99") && !narrow[2].contains("METERS"), "{narrow:#?}");
     for size in [(1, 1), (3, 2), (20, 5), (500, 3)] {
-        assert_eq!(drawn(&programs, &ShownStream::default(), size).len(), size.1);
+        assert_eq!(drawn(&programs, &StreamRow::default(), size).len(), size.1);
     }
 }
 
 #[test]
 fn keys_choose_a_stream_show_it_alone_and_end() {
     let other = StreamSnapshot { address: "rtp://0.0.0.0:5006".into(), ..received() };
-    let programs = told(&run(vec![received(), other]));
-    let mut choice = ShownStream::default();
+    let programs = reported(&run(vec![received(), other]));
+    let mut choice = StreamRow::default();
     choice.keep_within(programs.streams().count());
     let _ = press(&mut choice, "\x1b[B");
     let screen = drawn(&programs, &choice, (140, 24));
@@ -200,7 +200,7 @@ fn keys_choose_a_stream_show_it_alone_and_end() {
 fn a_clock_that_is_followed_is_shown_with_its_rate_and_for_how_long_it_is_silent() {
     let still = StreamSnapshot { second: SecondCounts::default(), ..received() };
     let page = |clock: &FollowedClockSnapshot| {
-        page::page(&told(&Snapshot { clock: Some(clock.clone()), ..run(vec![still.clone()]) }))
+        page::page(&reported(&Snapshot { clock: Some(clock.clone()), ..run(vec![still.clone()]) }))
     };
     let mut clock = FollowedClockSnapshot {
         address: "avtp://eth0/91:E0:F0:00:FE:08".into(),
@@ -225,8 +225,8 @@ fn a_clock_that_is_followed_is_shown_with_its_rate_and_for_how_long_it_is_silent
 
 #[test]
 fn of_many_streams_the_chosen_one_is_seen() {
-    let programs = told(&run(vec![received(); 100]));
-    let mut choice = ShownStream::default();
+    let programs = reported(&run(vec![received(); 100]));
+    let mut choice = StreamRow::default();
     choice.keep_within(100);
     for _ in 0..99 {
         let _ = press(&mut choice, "\x1b[B");
@@ -249,14 +249,14 @@ fn plugins_that_a_worker_runs_are_shown_with_their_client_and_counts() {
         restarts: 1,
     };
     let work = Snapshot { role: "work".into(), offloads: vec![worked], ..run(Vec::new()) };
-    let programs = told(&work);
+    let programs = reported(&work);
     let page = page::page(&programs);
     snapshot!(page.trim());
     assert!(!page.chars().any(|c| c.is_control() && c != '\n'), "{page:?}");
-    let screen = drawn(&programs, &ShownStream::default(), (120, 10)).join("\n");
+    let screen = drawn(&programs, &StreamRow::default(), (120, 10)).join("\n");
     assert!(page.trim().lines().all(|line| screen.contains(line.trim())), "{screen}");
-    assert!(programs.have_told_all());
-    let idle = page::page(&told(&Snapshot { offloads: Vec::new(), ..work }));
+    assert!(programs.have_reported_all());
+    let idle = page::page(&reported(&Snapshot { offloads: Vec::new(), ..work }));
     assert_eq!(idle.trim().lines().count(), 1, "{idle}");
 }
 
@@ -265,7 +265,7 @@ fn where_nothing_runs_one_sentence_says_what_to_do() {
     let nothing = Programs::default();
     let page = page::page(&nothing);
     assert!(page.contains("start one, such as taut demo") && page.lines().count() == 1, "{page}");
-    snapshot!(drawn(&nothing, &ShownStream::default(), (120, 5))[2]);
+    snapshot!(drawn(&nothing, &StreamRow::default(), (120, 5))[2]);
     let json: serde_json::Value = serde_json::from_str(&page::json(&nothing).unwrap()).unwrap();
     assert_eq!(json, serde_json::json!({"schema": 2, "programs": [], "unreadable": []}));
 }
@@ -288,7 +288,7 @@ fn help_gives_the_shape_of_the_json() {
     }
     programs.hear(at(0));
     let mut written = shape_of_json(&page::json(&programs).unwrap());
-    let mut help = shape_in_help(crate::help::TOP, "{ \"schema\"");
+    let mut help = shape_in_help(crate::help::TOP_LONG, "{ \"schema\"");
     written.sort();
     help.sort();
     assert_eq!(written, help);
@@ -310,8 +310,8 @@ fn who_says_no_snapshot_is_named_with_the_reason_and_nothing_more() {
         let page = page::page(&programs);
         let named = format!("process {}: ", std::process::id());
         assert!(page.starts_with(&named) && page.contains(why), "{page}");
-        assert!(programs.have_told_all(), "there is nothing to wait for");
-        let screen = drawn(&programs, &ShownStream::default(), (120, 6)).concat();
+        assert!(programs.have_reported_all(), "there is nothing to wait for");
+        let screen = drawn(&programs, &StreamRow::default(), (120, 6)).concat();
         assert!(screen.contains(&named), "{screen}");
     }
 }
@@ -354,18 +354,18 @@ fn a_line_that_comes_in_pieces_is_read_whole_and_the_newest_counts() {
 fn nothing_that_is_told_reaches_the_terminal_as_a_command() {
     let address = "rtp://\u{1b}[2J".to_owned();
     let worse = StreamSnapshot { address, format: "\u{7}\n".into(), ..received() };
-    let mut programs = told(&Snapshot { role: "\r\u{1b}c".into(), ..run(vec![worse]) });
+    let mut programs = reported(&Snapshot { role: "\r\u{1b}c".into(), ..run(vec![worse]) });
     let page = page::page(&programs);
     assert!(!page.chars().any(|c| c.is_control() && c != '\n'), "{page:?}");
     assert_eq!(page.lines().next().unwrap().split_whitespace().next(), Some("PROGRAM"));
     programs.hear(at(0));
-    drawn(&programs, &ShownStream::default(), (80, 24));
+    drawn(&programs, &StreamRow::default(), (80, 24));
 }
 
 #[test]
 fn a_latency_by_one_clock_is_not_told_to_be_unsure_by_nothing() {
     let latency = LatencySnapshot { uncertainty_ns: Some(0), ..received().latency };
-    let page = page::page(&told(&run(vec![StreamSnapshot { latency, ..received() }])));
+    let page = page::page(&reported(&run(vec![StreamSnapshot { latency, ..received() }])));
     assert!(page.contains("5.000 ms") && !page.contains("±"), "{page}");
 }
 
@@ -375,7 +375,7 @@ fn lengths_beyond_all_reason_are_drawn_too() {
     let meters = Some(vec![Meter { peak_db: Some(1e300), rms_db: None }; 100]);
     let latency = LatencySnapshot { measured_ns: Some(i64::MIN), ..Default::default() };
     let odd = StreamSnapshot { stages, meters, latency, ..received() };
-    let page = page::page(&told(&run(vec![odd])));
+    let page = page::page(&reported(&run(vec![odd])));
     assert!(page.contains("████████████████…"), "{page}");
 }
 
@@ -383,7 +383,7 @@ fn lengths_beyond_all_reason_are_drawn_too() {
 fn sender_with_a_lost_receiver_is_marked() {
     let second = SecondCounts::default();
     let lost = StreamSnapshot { state: StreamState::Lost, second, ..received() };
-    let page = page::page(&told(&Snapshot { role: "send".into(), ..run(vec![lost]) }));
+    let page = page::page(&reported(&Snapshot { role: "send".into(), ..run(vec![lost]) }));
     let row = page.lines().nth(1).unwrap();
     assert!(row.starts_with('!') && row.contains("receiver lost"), "{page}");
 }

@@ -32,7 +32,7 @@ enum LineKind {
     TurnedAway,
     CloseDenied,
     BegunAnew,
-    GivenUp,
+    Abandoned,
     Ended,
 }
 
@@ -45,14 +45,14 @@ impl LineKind {
             Self::TurnedAway => "visitors turned away",
             Self::CloseDenied => "requests to end streams of others denied",
             Self::BegunAnew => "streams begun anew",
-            Self::GivenUp => "streams given up",
+            Self::Abandoned => "streams given up",
             Self::Ended => "streams ended",
         }
     }
 }
 
 #[derive(Debug)]
-struct SaidLately {
+struct RecentMessages {
     since: LocalTime,
     sentences: Vec<(String, u64)>,
     others: u64,
@@ -67,7 +67,7 @@ struct Opener {
 #[derive(Debug)]
 pub(in crate::cmd) struct WorkLog {
     voice: Voice,
-    lately: BTreeMap<LineKind, SaidLately>,
+    lately: BTreeMap<LineKind, RecentMessages>,
     lines: VecDeque<String>,
     openers: BTreeMap<u32, Opener>,
 }
@@ -125,7 +125,7 @@ impl WorkLog {
     }
 
     pub(super) fn worked(&mut self, news: &WorkNews, now: LocalTime) {
-        let (WorkNews::BegunAnew(state) | WorkNews::GivenUp(state) | WorkNews::Ended(state, _)) =
+        let (WorkNews::BegunAnew(state) | WorkNews::Abandoned(state) | WorkNews::Ended(state, _)) =
             news;
         let id = state.id;
         let opener = self.opener(id);
@@ -135,12 +135,12 @@ impl WorkLog {
             WorkNews::BegunAnew(_) => {
                 (LineKind::BegunAnew, format!("stream {id}{opener} is begun anew: {plugin}: {why}"))
             }
-            WorkNews::GivenUp(state) => {
+            WorkNews::Abandoned(state) => {
                 let sentence = format!(
                     "stream {id}{opener} is given up after {} new beginnings: {plugin}: {why}",
                     state.restarts
                 );
-                (LineKind::GivenUp, sentence)
+                (LineKind::Abandoned, sentence)
             }
             WorkNews::Ended(state, how) => {
                 let closed_by = self.openers.remove(&id).and_then(|opener| opener.closed_by);
@@ -167,7 +167,7 @@ impl WorkLog {
     fn say(&mut self, kind: LineKind, sentence: &str, now: LocalTime) -> bool {
         self.tell_what_was_left_out(now);
         let sentence = printable(sentence, MAX_CHARS);
-        let fresh = || SaidLately { since: now, sentences: Vec::new(), others: 0 };
+        let fresh = || RecentMessages { since: now, sentences: Vec::new(), others: 0 };
         let lately = self.lately.entry(kind).or_insert_with(fresh);
         if let Some((_, again)) = lately.sentences.iter_mut().find(|(said, _)| *said == sentence) {
             *again += 1;
@@ -183,11 +183,11 @@ impl WorkLog {
     }
 
     fn tell_what_was_left_out(&mut self, now: LocalTime) {
-        let is_over = |lately: &SaidLately| now - lately.since >= WINDOW;
+        let is_over = |lately: &RecentMessages| now - lately.since >= WINDOW;
         let (over, on) = mem::take(&mut self.lately).into_iter().partition(|(_, it)| is_over(it));
         self.lately = on;
-        let over: BTreeMap<LineKind, SaidLately> = over;
-        for (kind, SaidLately { sentences, others, .. }) in over {
+        let over: BTreeMap<LineKind, RecentMessages> = over;
+        for (kind, RecentMessages { sentences, others, .. }) in over {
             for (sentence, again) in sentences.into_iter().filter(|(_, again)| *again > 0) {
                 self.keep(&format!("{again} times more within {WINDOW}: {sentence}"));
             }

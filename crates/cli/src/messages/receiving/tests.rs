@@ -26,13 +26,13 @@ fn what_came_with_another_payload_type_is_named_with_the_mend() {
         (Codings::ByConvention, 97, 11, "for 96 to 102", "--channels 1"),
         (Codings::Any, 97, 0, "for 96 to 127", "have the sender send L16 or L24"),
     ];
-    for (codings, wanted, other, waits, mend) in waits {
+    for (codings, wanted, other, waits, hint) in waits {
         let came = OtherType { payload_type: other, packets: 730 };
         let format = format(SampleFormat::L24, wanted);
-        let told = wrong_type("rtp://h:5004", &WrongType { came, codings, format });
+        let reported = wrong_type("rtp://h:5004", &WrongType { came, codings, format });
         let came = format!("rtp://h:5004: 730 packets of payload type {other} came");
-        for part in [&*came, waits, mend] {
-            assert!(told.contains(part), "no {part:?} in {told:?}");
+        for part in [&*came, waits, hint] {
+            assert!(reported.contains(part), "no {part:?} in {reported:?}");
         }
     }
     let mut types = Coding::ALL.map(|coding| coding.row().payload_type);
@@ -44,23 +44,23 @@ fn what_came_with_another_payload_type_is_named_with_the_mend() {
 #[test]
 fn a_coding_that_would_be_read_as_another_is_refused_with_the_option_that_fits() {
     let (l16, l24) = (format(SampleFormat::L16, 96), format(SampleFormat::L24, 97));
-    let told = |ours, codings, theirs: StreamFormat, coding| {
+    let reported = |ours, codings, theirs: StreamFormat, coding| {
         refused("rtp://h:5004", &Refusal { theirs, ours, coding: Some(coding), codings })
     };
     let line = "rtp://h:5004 sends l24 and this end expects l16, so it is not played: set this end \
                 up for that, in taut by --format l24";
-    assert_eq!(told(l16, Codings::Any, l24, SampleFormat::L16), line);
-    let exactly = told(l16, Codings::Exactly, l24, SampleFormat::L16);
+    assert_eq!(reported(l16, Codings::Any, l24, SampleFormat::L16), line);
+    let exactly = reported(l16, Codings::Exactly, l24, SampleFormat::L16);
     snapshot!(exactly);
     let slower = StreamFormat { rate: Rate::HZ_44100, ..l24 };
-    let both = told(l16, Codings::Any, slower, SampleFormat::L16);
+    let both = reported(l16, Codings::Any, slower, SampleFormat::L16);
     snapshot!(both);
     assert!(both.ends_with("by --rate 44100 --channels 2 --format l24"), "{both}");
 }
 
 #[test]
 fn a_media_clock_that_restarts_is_told_as_what_an_xrun_does() {
-    let told = words("avtp://eth0/91:E0:F0:00:FE:01", &ReceiveNote::Restarting(8));
-    snapshot!(told);
-    assert!(!told.contains("anew"), "{told}");
+    let reported = words("avtp://eth0/91:E0:F0:00:FE:01", &ReceiveNote::Restarting(8));
+    snapshot!(reported);
+    assert!(!reported.contains("anew"), "{reported}");
 }

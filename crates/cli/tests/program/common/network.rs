@@ -71,7 +71,7 @@ impl Namespace {
             Ok(done) => String::from_utf8_lossy(&done.stderr).trim().to_owned(),
             Err(error) => error.to_string(),
         };
-        skipped(Lack::told_by(&why), &format!("`nft`: {why}"));
+        skipped(Lack::reported_by(&why), &format!("`nft`: {why}"));
         false
     }
 
@@ -244,7 +244,7 @@ impl Drop for Behind {
 fn can(steps: &[String]) -> Option<()> {
     for step in steps {
         if let Err(why) = ip(step) {
-            skipped(Lack::told_by(&why), &format!("`ip {step}`: {why}"));
+            skipped(Lack::reported_by(&why), &format!("`ip {step}`: {why}"));
             return None;
         }
     }

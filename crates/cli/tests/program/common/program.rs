@@ -63,7 +63,7 @@ pub(crate) fn ordinary(line: &str) -> Option<Call> {
         Err(why) => why.to_string(),
     };
     let why = format!("another user cannot run taut: {why}");
-    skipped(Lack::told_by(&why), &why);
+    skipped(Lack::reported_by(&why), &why);
     None
 }
 

@@ -179,9 +179,12 @@ impl Hosted {
     }
 
     /// What its controls told, but for the latency.
-    pub(crate) fn told(&self) -> Vec<f32> {
-        let told = self.ports(OUTPUT | CONTROL).into_iter();
-        told.filter(|port| self.latency != Some(*port)).map(|port| self.buffers[port][0]).collect()
+    pub(crate) fn reported(&self) -> Vec<f32> {
+        let reported = self.ports(OUTPUT | CONTROL).into_iter();
+        reported
+            .filter(|port| self.latency != Some(*port))
+            .map(|port| self.buffers[port][0])
+            .collect()
     }
 
     pub(crate) fn latency(&self) -> Option<f32> {

@@ -26,7 +26,7 @@ struct Both {
     there: Hosted,
     hints: Vec<Vec<RangeHint>>,
     played: [Vec<Vec<f32>>; 2],
-    told: [Vec<Vec<f32>>; 2],
+    reported: [Vec<Vec<f32>>; 2],
     noise: fastrand::Rng,
 }
 
@@ -41,8 +41,8 @@ impl Both {
         here.iter_mut().for_each(Hosted::activate);
         there.activate();
         let hints = here.iter().map(Hosted::controls).collect();
-        let (played, told) = Default::default();
-        Self { here, there, hints, played, told, noise: fastrand::Rng::with_seed(11) }
+        let (played, reported) = Default::default();
+        Self { here, there, hints, played, reported, noise: fastrand::Rng::with_seed(11) }
     }
 
     /// Runs over these blocks of the sound, with controls that move in each.
@@ -64,18 +64,18 @@ impl Both {
                 all.resize(outputs.len(), Vec::new());
                 all.iter_mut().zip(outputs).for_each(|(all, block)| all.extend(block));
             }
-            let limiter = [&self.here[1]].map(|limiter| (limiter.told(), limiter.latency()));
-            let [(mut told, latency)] = limiter;
-            told.extend(latency);
-            self.told[0].push(told);
-            self.told[1].push(self.there.told());
+            let limiter = [&self.here[1]].map(|limiter| (limiter.reported(), limiter.latency()));
+            let [(mut reported, latency)] = limiter;
+            reported.extend(latency);
+            self.reported[0].push(reported);
+            self.reported[1].push(self.there.reported());
         }
     }
 
     fn assert_same(&self) {
         assert_eq!(super::worker::first_difference(&self.played, BLOCK), None);
         // What the second tells goes through the third, and comes with the block that it belongs to.
-        assert_eq!(self.told[1][1..], self.told[0][..self.told[0].len() - 1]);
+        assert_eq!(self.reported[1][1..], self.reported[0][..self.reported[0].len() - 1]);
         let late = self.here[1].latency().unwrap();
         assert!(late > 0.0);
         assert_eq!(self.there.latency(), Some(BLOCK as f32 + late), "of the window and the second");

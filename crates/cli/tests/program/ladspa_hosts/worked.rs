@@ -320,8 +320,10 @@ mod exclusive {
             let report = worked.reports().pop().unwrap();
             assert_eq!(report["streams_opened"]["worker"], 2, "{report:#}");
             assert!(!report["damage"].as_array().unwrap().is_empty(), "{report:#}");
-            let told = report["said"].as_array().unwrap().iter().filter_map(|said| said.as_str());
-            let times = |phrase: &str| told.clone().filter(|said| said.contains(phrase)).count();
+            let reported =
+                report["said"].as_array().unwrap().iter().filter_map(|said| said.as_str());
+            let times =
+                |phrase: &str| reported.clone().filter(|said| said.contains(phrase)).count();
             assert_eq!(
                 (times(said::WORKER_SILENT), times(said::WORKER_BACK)),
                 (1, 1),

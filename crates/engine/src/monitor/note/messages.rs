@@ -38,7 +38,7 @@ fn clock(address: &str, note: &CrfNote) -> String {
         ),
         CrfNote::Held(true) => format!(
             "{address}: the times of the followed clock are unreliable (tu, or inconsistent); its last rate is held and \
-             gets less certain each second: have the talker synchronize its clock by PTP"
+             gets less certain each second: have the talker synchronise its clock by PTP"
         ),
         CrfNote::Back => format!("{address}: clock packets are received again"),
     }
@@ -47,7 +47,7 @@ fn clock(address: &str, note: &CrfNote) -> String {
 fn missing(lack: CrfLack) -> String {
     match lack {
         CrfLack::Nothing => "is its talker running and sending there?".to_owned(),
-        CrfLack::Uncertain => "its talker marks its times as uncertain (tu): have the talker synchronize its clock by \
+        CrfLack::Uncertain => "its talker marks its times as uncertain (tu): have the talker synchronise its clock by \
                                PTP"
             .to_owned(),
         CrfLack::Invalid(CrfInvalid::OtherStream) => {
@@ -83,14 +83,14 @@ mod tests {
         let held = [false, true].map(CrfNote::Held);
         let failed: Vec<_> = lacks.map(CrfNote::Unheard).chain(held).collect();
         for note in failed {
-            let told = clock(address, &note);
-            assert!(told.starts_with(&format!("{address}: ")), "{told}");
-            let mend = told.rsplit([';', ':']).next().unwrap();
-            let mends = ["?", "have the talker", "name"];
-            assert!(mends.iter().any(|word| mend.contains(word)), "{told}");
+            let reported = clock(address, &note);
+            assert!(reported.starts_with(&format!("{address}: ")), "{reported}");
+            let hint = reported.rsplit([';', ':']).next().unwrap();
+            let hints = ["?", "have the talker", "name"];
+            assert!(hints.iter().any(|word| hint.contains(word)), "{reported}");
         }
         let heard = [CrfNote::Heard, CrfNote::Back].map(|note| clock(address, &note));
-        assert!(heard.iter().all(|told| told.contains("are received")), "{heard:?}");
+        assert!(heard.iter().all(|reported| reported.contains("are received")), "{heard:?}");
         assert_ne!(heard[0], heard[1], "the second note differs from the first");
     }
 }

@@ -54,9 +54,12 @@ fn who_looks_is_told_a_line_at_a_time_and_nobody_else_is_worked_for() {
     observers.tell_now(2);
     observers.tell(|| unreachable!("it is not time yet"));
     let mut lines = BufReader::new(stream).lines();
-    let told: Snapshot = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-    assert_eq!((told.schema, told.pid, &*told.role), (SCHEMA, std::process::id(), "recv"));
-    assert_eq!((told.elapsed_ns, told.streams.len()), (1_000_000_000, 2));
+    let reported: Snapshot = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(
+        (reported.schema, reported.pid, &*reported.role),
+        (SCHEMA, std::process::id(), "recv")
+    );
+    assert_eq!((reported.elapsed_ns, reported.streams.len()), (1_000_000_000, 2));
     drop(lines);
     assert!(!observers.are_here(), "it hung up");
 }

@@ -21,7 +21,7 @@ impl PacketTap {
     }
 
     #[cfg(test)]
-    pub(super) fn told(&mut self, media: MediaTime, channels: usize, samples: &[f32]) {
+    pub(super) fn reported(&mut self, media: MediaTime, channels: usize, samples: &[f32]) {
         self.writer.write(media, channels, self.channel, samples);
     }
 
@@ -77,17 +77,17 @@ mod tests {
 
     #[test]
     fn packets_that_follow_each_other_are_told_together_and_others_apart() {
-        let (writer, mut told) = rings(64, 8);
+        let (writer, mut reported) = rings(64, 8);
         let mut tap = PacketTap::new(writer, 0, Frames::new(6));
         let mut runs = Vec::new();
         for (from, to) in [(0, 2), (2, 4), (7, 9), (9, 11), (11, 13), (13, 15)] {
             tap.brought(&frames(from, to), 1, lies);
-            told.read(|at: MediaTime, samples| runs.push((at.as_frames(), samples.len())));
+            reported.read(|at: MediaTime, samples| runs.push((at.as_frames(), samples.len())));
         }
         assert_eq!(runs, [(0, 4), (7, 6)], "the last may go on");
         tap.tell(1, lies);
         tap.tell(1, lies);
-        told.read(|at: MediaTime, samples| runs.push((at.as_frames(), samples.len())));
+        reported.read(|at: MediaTime, samples| runs.push((at.as_frames(), samples.len())));
         assert_eq!(runs[2..], [(13, 2)]);
     }
 }

@@ -43,7 +43,7 @@ impl World {
 
     fn packet(&mut self, frame: usize, samples: &[f32]) {
         let media = MediaTime::from_frames(frame as i64);
-        self.tap.told(media, 1, samples);
+        self.tap.reported(media, 1, samples);
         self.expect(frame);
     }
 
@@ -330,7 +330,7 @@ fn reordered_packets_bring_what_they_bring() {
     for pair in 0..200 {
         for packet in [2 * pair + 1, 2 * pair] {
             let samples = &sent[packet * BLOCK..(packet + 1) * BLOCK];
-            world.tap.told(MediaTime::from_frames((packet * BLOCK) as i64), 1, samples);
+            world.tap.reported(MediaTime::from_frames((packet * BLOCK) as i64), 1, samples);
         }
     }
     (0..400).for_each(|packet| world.expect(packet * BLOCK));
@@ -360,7 +360,7 @@ fn another_stream_with_an_earlier_timeline_is_found_too() {
     let mut world = World::new(48_000);
     let far = 10_000_000;
     for (index, samples) in first.chunks(BLOCK).enumerate() {
-        world.tap.told(MediaTime::from_frames((far + index * BLOCK) as i64), 1, samples);
+        world.tap.reported(MediaTime::from_frames((far + index * BLOCK) as i64), 1, samples);
     }
     world.poll();
     assert_found(&world.run(&second, 0, &second).0, 370, 0);
@@ -372,7 +372,7 @@ fn a_line_of_the_books_that_comes_after_its_sound_is_not_too_late() {
     let mut world = World::new(48_000);
     for (index, samples) in sent.chunks(BLOCK).enumerate() {
         let frame = (index * BLOCK) as i64;
-        world.tap.told(MediaTime::from_frames(frame), 1, samples);
+        world.tap.reported(MediaTime::from_frames(frame), 1, samples);
     }
     for (index, block) in sent.chunks(BLOCK).enumerate() {
         let meets = at(world.rate, (index * BLOCK) as i64 - 1_920);
@@ -433,7 +433,7 @@ fn what_hid_a_packet_is_told() {
     let sent = noise(15, 48 * 400);
     let (silence, other) = (vec![0.0; sent.len()], noise(16, sent.len()));
     let tone = tone(1_000.0, sent.len());
-    for (sent, played, silent, repeats, unlike, untold) in [
+    for (sent, played, silent, repeats, unlike, unreported) in [
         (&sent, &silence[..], 1, 0, 0, 0),
         (&tone, &tone[..], 0, 1, 0, 0),
         (&sent, &other[..], 0, 0, 1, 0),
@@ -442,9 +442,12 @@ fn what_hid_a_packet_is_told() {
         let (found, measurement) = World::new(48_000).run(sent, 0, played);
         let unfound = measurement.unfound;
         assert_eq!((found.len(), unfound.total()), (0, 400), "{unfound:?}");
-        let told = unfound.0;
-        let wanted = [silent, repeats, unlike, untold].map(|wanted| 370 * wanted);
-        assert!(told.iter().zip(wanted).all(|(told, least)| *told >= least), "{unfound:?}");
+        let reported = unfound.0;
+        let wanted = [silent, repeats, unlike, unreported].map(|wanted| 370 * wanted);
+        assert!(
+            reported.iter().zip(wanted).all(|(reported, least)| *reported >= least),
+            "{unfound:?}"
+        );
     }
 }
 

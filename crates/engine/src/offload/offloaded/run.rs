@@ -27,7 +27,7 @@ const MAX_LATENCY_SECONDS: u32 = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RunOutcome {
     /// Concealed frames.
-    pub stood_in: u32,
+    pub concealed: u32,
     /// Whether the run waited for an answer.
     pub waited: bool,
     /// Whether the host runs faster than real time.
@@ -88,9 +88,9 @@ impl Offloaded {
         }
         self.counters.runs += 1;
         self.counters.frames += frames as u64;
-        self.counters.stood_in += u64::from(outcome.stood_in);
-        if began - self.told >= TELL_EVERY {
-            self.told = began;
+        self.counters.concealed += u64::from(outcome.concealed);
+        if began - self.reported >= TELL_EVERY {
+            self.reported = began;
             let _ = self.rings.standing.push(self.standing());
         }
         outcome
@@ -135,7 +135,7 @@ impl Offloaded {
             outcome.waited |= self.wait(due, part);
         }
         self.place(due, part.until);
-        outcome.stood_in += self.play(block, part);
+        outcome.concealed += self.play(block, part);
     }
 
     /// Copies the inputs before any output is written, because the host may use the same buffers
@@ -264,11 +264,11 @@ impl Offloaded {
                 break;
             }
             let placed = run.placed || self.place_run(&run);
-            if !run.told {
+            if !run.reported {
                 self.tell_slack(&run, until);
             }
             if let Some(run) = self.under_way.get(index) {
-                (run.placed, run.told) = (placed, true);
+                (run.placed, run.reported) = (placed, true);
             }
             index += 1;
         }
@@ -288,7 +288,7 @@ impl Offloaded {
                 break;
             }
             self.under_way.pop();
-            if !run.told {
+            if !run.reported {
                 self.tell_slack(&run, until);
             }
             if run.end() > due && !run.placed && !self.place_run(&run) {
@@ -306,12 +306,12 @@ impl Offloaded {
         let mut sink = |channel: usize, samples: &[f32]| block.output(channel, part.from, samples);
         let pulled = self.returns.pull(part.frames as u32, &mut sink);
         self.tell_damage();
-        pulled.stood_in
+        pulled.concealed
     }
 
     fn tell_damage(&mut self) {
         while let Some(damage) = self.returns.poll_damage() {
-            self.counters.damage_untold += u64::from(self.rings.damage.push(damage).is_err());
+            self.counters.damage_overflow += u64::from(self.rings.damage.push(damage).is_err());
         }
     }
 
@@ -367,7 +367,7 @@ impl Offloaded {
         let first = answers.map(|answer| answer.came).min();
         let left = first.map(|came| until - came);
         let slack = Slack { position: run.position, frames: run.frames, left };
-        self.counters.slack_untold += u64::from(self.rings.slack.push(slack).is_err());
+        self.counters.slack_overflow += u64::from(self.rings.slack.push(slack).is_err());
     }
 }
 

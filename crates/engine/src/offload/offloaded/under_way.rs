@@ -8,7 +8,7 @@ pub(super) struct HandedOut {
     pub(super) block: u64,
     pub(super) placed: bool,
     /// Whether the run was due and its slack was reported.
-    pub(super) told: bool,
+    pub(super) reported: bool,
 }
 
 impl HandedOut {
@@ -21,7 +21,7 @@ impl HandedOut {
     }
 
     pub(super) const fn new(position: u64, frames: u32, block: u64) -> Self {
-        Self { position, frames, block, placed: false, told: false }
+        Self { position, frames, block, placed: false, reported: false }
     }
 }
 

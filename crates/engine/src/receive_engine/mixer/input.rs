@@ -15,7 +15,7 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_report::PathReport;
 
 use super::Passages;
-use super::marks::{LabelMark, LabelMarks, Spoilt};
+use super::marks::{AffectedFrames, LabelMark, LabelMarks};
 use crate::control::VOLUME_RAMP;
 use crate::monitor::levels::{LevelTap, levels};
 use crate::monitor::sound::PacketTap;
@@ -52,14 +52,14 @@ impl Paths {
 
     pub(crate) fn report(&self, expected: u64) -> Vec<PathReport> {
         let seen = self.0.iter().filter(|path| path.interface != 0);
-        let told = seen.map(|path| PathReport {
+        let reported = seen.map(|path| PathReport {
             interface: interface_label(path.interface),
             received: path.received,
             first: path.first,
             lost: expected.saturating_sub(path.received),
         });
-        let told: Vec<PathReport> = told.collect();
-        if told.len() > 1 { told } else { Vec::new() }
+        let reported: Vec<PathReport> = reported.collect();
+        if reported.len() > 1 { reported } else { Vec::new() }
     }
 }
 
@@ -228,7 +228,7 @@ impl MixerInput {
             marks.took(receiver, missing);
             if let Some(passage) = received.late() {
                 let (meets, frames) = (passage.dac, receiver.format().packet);
-                marks.tell(LabelMark::Late(Spoilt { meets, frames }));
+                marks.tell(LabelMark::Late(AffectedFrames { meets, frames }));
             }
         }
         paths.count(datagram.arrival.from.network(), &received);
@@ -324,7 +324,7 @@ impl MixerInput {
         stream.faults = self.faults;
         stream.quiet = self.is_quiet(at);
         stream.lead = lead;
-        let unmarked = self.marks.as_ref().map_or(0, |marks| marks.untold);
+        let unmarked = self.marks.as_ref().map_or(0, |marks| marks.unreported);
         let status = RxStatus { stream, link, paths: self.paths, unmarked };
         // A full ring loses nothing: the next status has the totals, and faults are kept until they
         // are sent.
@@ -368,7 +368,8 @@ mod tests {
         paths.count(7, &Received::Duplicate);
         paths.count(7, &Received::Foreign);
         paths.count(0, &Received::Duplicate);
-        let told: Vec<_> = paths.report(10).iter().map(|p| (p.received, p.first, p.lost)).collect();
-        assert_eq!(told, [(1, 0, 9), (1, 0, 9)]);
+        let reported: Vec<_> =
+            paths.report(10).iter().map(|p| (p.received, p.first, p.lost)).collect();
+        assert_eq!(reported, [(1, 0, 9), (1, 0, 9)]);
     }
 }

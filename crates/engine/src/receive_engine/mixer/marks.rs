@@ -6,7 +6,7 @@ use tautline_proto::time::{Frames, LocalTime, MediaPoint};
 
 /// A run of affected frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Spoilt {
+pub(crate) struct AffectedFrames {
     /// Time at which the first frame is, or should have been, at the DAC.
     pub(crate) meets: LocalTime,
     pub(crate) frames: Frames,
@@ -17,15 +17,15 @@ pub(crate) enum LabelMark {
     /// Time of the device's first block at the DAC.
     Begin(LocalTime),
     Hole {
-        spoilt: Spoilt,
+        spoilt: AffectedFrames,
         concealed: bool,
         /// Earliest time of the cause.
         since: LocalTime,
     },
     /// A late packet that belongs to these frames.
-    Late(Spoilt),
+    Late(AffectedFrames),
     /// The device had an underrun and played its own silence.
-    Xrun { spoilt: Spoilt, since: LocalTime },
+    Xrun { spoilt: AffectedFrames, since: LocalTime },
 }
 
 pub(crate) struct LabelMarks {
@@ -33,16 +33,16 @@ pub(crate) struct LabelMarks {
     begun: bool,
     /// Hole after the newest packet. It counts only if the stream continues.
     tail: Option<LabelMark>,
-    pub(crate) untold: u64,
+    pub(crate) unreported: u64,
 }
 
 impl LabelMarks {
     pub(crate) fn new(out: Producer<LabelMark>) -> Self {
-        Self { out, begun: false, tail: None, untold: 0 }
+        Self { out, begun: false, tail: None, unreported: 0 }
     }
 
     pub(crate) fn tell(&mut self, mark: LabelMark) {
-        self.untold += u64::from(self.out.push(mark).is_err());
+        self.unreported += u64::from(self.out.push(mark).is_err());
     }
 
     #[inline]
@@ -72,7 +72,8 @@ impl LabelMarks {
             let meets =
                 times.meets + rate.span_of_fine(MediaPoint::from(hole.frames.start) - start);
             let frames = hole.frames.end - hole.frames.start;
-            let mark = LabelMark::Hole { spoilt: Spoilt { meets, frames }, concealed, since };
+            let mark =
+                LabelMark::Hole { spoilt: AffectedFrames { meets, frames }, concealed, since };
             match &mut self.tail {
                 _ if !hole.is_tail => self.tell(mark),
                 Some(LabelMark::Hole { spoilt, concealed: before, .. }) => {

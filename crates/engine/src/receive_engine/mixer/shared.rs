@@ -29,7 +29,7 @@ pub(crate) struct SharedLink {
     waiting: Consumer<MixerInput>,
     news: Producer<SharedNews>,
     gone: Producer<MixerInput>,
-    told: u64,
+    reported: u64,
 }
 
 const NOBODY: usize = usize::MAX;
@@ -44,7 +44,7 @@ impl SharedLink {
     ) -> Self {
         let inputs = vec![NOBODY; most].into_boxed_slice();
         let senders = Senders::new(most);
-        Self { host, senders, inputs, waiting, news, gone, told: 0 }
+        Self { host, senders, inputs, waiting, news, gone, reported: 0 }
     }
 
     /// Returns the input of the datagram's sender, and adds it if necessary; `None` if there is no
@@ -94,8 +94,10 @@ impl SharedLink {
 
     fn tell(&mut self) {
         let unplaced = self.senders.unplaced();
-        if unplaced.packets != self.told && self.news.push(SharedNews::Unplaced(unplaced)).is_ok() {
-            self.told = unplaced.packets;
+        if unplaced.packets != self.reported
+            && self.news.push(SharedNews::Unplaced(unplaced)).is_ok()
+        {
+            self.reported = unplaced.packets;
         }
     }
 }

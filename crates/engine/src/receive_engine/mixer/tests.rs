@@ -114,7 +114,7 @@ impl World {
             xruns: 0,
             lead: tautline_proto::lead::Lead::NONE,
             woke: LocalTime::ZERO,
-            told: LocalTime::ZERO,
+            reported: LocalTime::ZERO,
         };
         Self { mixer, queues, coming, gone, levels: levels.into(), tick: 0, played: Vec::new() }
     }
@@ -214,31 +214,31 @@ fn the_mixer_says_whose_sound_the_sum_is() {
 #[test]
 fn what_packets_brought_is_told_together_and_at_once_where_none_follows() {
     let mut world = World::new(Select::Mix, &[0.5]);
-    let (writer, mut told) = rings(48 * PACKET, 48);
+    let (writer, mut reported) = rings(48 * PACKET, 48);
     let longest = Frames::from_len(8 * PACKET);
     world.mixer.inputs[0].tap = Some(PacketTap::new(writer, 0, longest));
     world.mixer.mouth = Some(crate::monitor::sound::hearing(Rate::HZ_48000, 1, Frames::new(48)).2);
-    let mut told = || {
+    let mut reported = || {
         let mut runs = Vec::new();
-        told.read(|media: MediaTime, samples| {
+        reported.read(|media: MediaTime, samples| {
             assert!(samples.iter().all(|sample| *sample == 0.5));
             runs.push((media.as_frames(), Frames::from_len(samples.len())));
         });
         runs
     };
     world.play(11, &[0]);
-    assert_eq!(told(), [(0, longest)]);
+    assert_eq!(reported(), [(0, longest)]);
     world.play(1, &[]);
-    assert_eq!(told(), [(longest.count(), Frames::from_len(3 * PACKET))]);
+    assert_eq!(reported(), [(longest.count(), Frames::from_len(3 * PACKET))]);
     world.play(9, &[0]);
     let after = longest + Frames::from_len(4 * PACKET);
-    assert_eq!(told(), [(after.count(), longest)], "one was left out");
+    assert_eq!(reported(), [(after.count(), longest)], "one was left out");
 }
 
 #[test]
 fn jitter_is_told_in_frames() {
     let mut world = World::new(Select::Mix, &[0.5]);
-    let (status, mut told) = RingBuffer::new(1);
+    let (status, mut reported) = RingBuffer::new(1);
     world.mixer.inputs[0].status = status;
     for tick in 0..200 {
         // Every second packet is half a millisecond early. RFC 3550 A.8 finds all of that jitter.
@@ -247,20 +247,20 @@ fn jitter_is_told_in_frames() {
         world.play(1, &[]);
     }
     world.mixer.inputs[0].tell(LocalTime::ZERO, 0, None);
-    let receiving = told.pop().unwrap().stream.receiving.unwrap();
+    let receiving = reported.pop().unwrap().stream.receiving.unwrap();
     assert_eq!(receiving.jitter, 24);
 }
 
 #[test]
 fn what_a_link_left_out_is_told_of_the_stream() {
     let mut world = World::new(Select::Mix, &[0.5]);
-    let (status, mut told) = RingBuffer::new(1);
+    let (status, mut reported) = RingBuffer::new(1);
     world.mixer.inputs[0].status = status;
     let counters =
         LinkCounters { auth_failed: 7, kernel_drops: 3, ring_drops: 2, ..LinkCounters::default() };
     world.mixer.inputs[0].link = Box::new(Fed(Queue::default(), counters));
     world.mixer.inputs[0].tell(LocalTime::ZERO, 0, None);
-    let counters = told.pop().unwrap().stream.counters;
+    let counters = reported.pop().unwrap().stream.counters;
     assert_eq!((counters.auth_failed, counters.socket_drops), (7, 5));
 }
 

@@ -121,7 +121,7 @@ impl Told {
             sealed: None,
             config: &self.config,
             link_offset: self.config.link_offset,
-            told: true,
+            reported: true,
             configured: true,
             rule: LatencyRule::Chosen(Span::from_millis(5)),
             statistics: &self.statistics,
@@ -140,10 +140,10 @@ impl Told {
 }
 
 fn judged(faults: &[(i64, i64, Harm)], stalls: &StallLog) -> u64 {
-    let (mut told, begun) = (Told::new(), status(990));
-    told.look(begun, stalls);
-    told.look(later(&begun, faults), stalls);
-    told.report(stalls).counters.host_stalled
+    let (mut reported, begun) = (Told::new(), status(990));
+    reported.look(begun, stalls);
+    reported.look(later(&begun, faults), stalls);
+    reported.report(stalls).counters.host_stalled
 }
 
 fn lost(lost: u32) -> Harm {
@@ -152,21 +152,21 @@ fn lost(lost: u32) -> Harm {
 
 #[test]
 fn the_doors_and_the_counters_tell_one_figure_for_the_host() {
-    let (mut told, stalls) = (Told::new(), stalled(991, 999));
+    let (mut reported, stalls) = (Told::new(), stalled(991, 999));
     let begun = status(990);
-    told.look(begun, &stalls);
+    reported.look(begun, &stalls);
     let all = Harm { late: 1, lost: 3, unheard: 89, starved: 2 };
     let ours = Harm { lost: 1, unheard: 9, ..Harm::default() };
-    told.arrivals.enter(&late(992, 999));
+    reported.arrivals.enter(&late(992, 999));
     let next = later(&begun, &[(960, 970, ours), (992, 999, all)]);
-    told.look(next, &stalls);
+    reported.look(next, &stalls);
     // A lost packet arrives late after all.
-    told.arrivals.enter(&late(993, 1_005));
+    reported.arrivals.enter(&late(993, 1_005));
     let mut last = later(&next, &[(993, 1_005, Harm { late: 1, ..Harm::default() })]);
     last.stream.counters.lost -= 1;
-    told.look(last, &stalls);
-    let told = told.report(&stalls);
-    let (counted, gaps) = (told.counters, told.gaps.unwrap());
+    reported.look(last, &stalls);
+    let reported = reported.report(&stalls);
+    let (counted, gaps) = (reported.counters, reported.gaps.unwrap());
     assert_eq!((gaps.host_stalled, counted.xruns), (2 + 2 + 89, 2), "{gaps:?}");
     assert_eq!(counted.host_stalled, gaps.host_stalled + counted.xruns, "{counted:?}");
     assert_eq!((gaps.lost, gaps.late_receiver), (1, 9), "{gaps:?}");
@@ -206,46 +206,46 @@ fn a_stall_of_one_core_is_the_programs() {
 
 #[test]
 fn a_lost_packet_that_comes_late_is_one_fault() {
-    let (mut told, stalls) = (Told::new(), stalled(980, 1_020));
+    let (mut reported, stalls) = (Told::new(), stalled(980, 1_020));
     let begun = status(990);
-    told.look(begun, &stalls);
+    reported.look(begun, &stalls);
     let next = later(&begun, &[(990, 1_000, lost(1))]);
-    told.look(next, &stalls);
-    told.arrivals.enter(&late(995, 1_005));
+    reported.look(next, &stalls);
+    reported.arrivals.enter(&late(995, 1_005));
     let mut last = later(&next, &[(995, 1_005, Harm { late: 1, ..Harm::default() })]);
     last.stream.counters.lost = 0;
-    told.look(last, &stalls);
-    assert_eq!(told.report(&stalls).counters.host_stalled, 1);
+    reported.look(last, &stalls);
+    assert_eq!(reported.report(&stalls).counters.host_stalled, 1);
 }
 
 #[test]
 fn a_witness_that_speaks_after_the_fault_is_heard() {
-    let (mut told, silent) = (Told::new(), StallLog::new(2));
+    let (mut reported, silent) = (Told::new(), StallLog::new(2));
     let begun = status(990);
-    told.look(begun, &silent);
+    reported.look(begun, &silent);
     let next = later(&begun, &[(980, 1_000, Harm { starved: 2, ..lost(5) })]);
-    told.look(next, &silent);
-    assert_eq!(told.report(&stalled(991, 999)).counters.host_stalled, 7);
+    reported.look(next, &silent);
+    assert_eq!(reported.report(&stalled(991, 999)).counters.host_stalled, 7);
 }
 
 #[test]
 fn of_a_talker_whose_clock_is_not_to_be_relied_upon_no_figure_is_called_sure() {
     let known = |uncertain: u64, source: ClockSource| {
-        let mut told = Told::new();
+        let mut reported = Told::new();
         let mut begun = status(990);
         begun.stream.counters.uncertain_clock = uncertain;
-        told.look(begun, &StallLog::new(1));
+        reported.look(begun, &StallLog::new(1));
         let mut clock = ClockMapping::known(Span::ZERO, Span::from_micros(3));
         clock.source = source;
-        told.statistics.clock = Some(clock);
+        reported.statistics.clock = Some(clock);
         let played = PacketTrace {
             origin: Some(Origin { capture: at(980), sender: None }),
             late: false,
             ..late(981, 982)
         };
         // So few packets have no median.
-        (0..100).for_each(|_| told.statistics.promise(&played));
-        let report = told.report(&StallLog::new(1));
+        (0..100).for_each(|_| reported.statistics.promise(&played));
+        let report = reported.report(&StallLog::new(1));
         assert_eq!(report.counters.uncertain_clock, uncertain);
         let (clock, latency) = (report.clock.unwrap(), report.latency);
         assert_eq!(clock.uncertainty_ns.is_some(), latency.uncertainty_ns.is_some());

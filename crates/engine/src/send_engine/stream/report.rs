@@ -251,8 +251,8 @@ mod tests {
             by_wire_thread: false,
             why: String::new(),
         };
-        let told = pacing(&paced, &link);
-        assert_eq!((told.dropped_by_queue, told.unidentified), (9, 2));
+        let reported = pacing(&paced, &link);
+        assert_eq!((reported.dropped_by_queue, reported.unidentified), (9, 2));
         let unnamed = |ledger| match dropped("avtp://eth0", &link, ledger) {
             Some(Note::DroppedByQueue { dropped: 9, of: 90, unnamed, .. }) => Some(unnamed),
             _ => None,
@@ -283,9 +283,9 @@ mod tests {
         let losses = LossReport { ssrc: 1, tally, repaired: 5, lost: 10_012, late: 0 };
         for event in [Event::Losses(2, losses), Event::Left(2)] {
             policy.hear(Host::UNKNOWN, &event, LocalTime::ZERO);
-            let told =
+            let reported =
                 remote(policy.receivers().next().unwrap(), (&format, false), LocalTime::ZERO);
-            let lost = (told.lost, told.repaired, told.unrepaired);
+            let lost = (reported.lost, reported.repaired, reported.unrepaired);
             assert_eq!(lost, (10_017, Some(5), Some(10_012)), "{event:?}");
         }
     }

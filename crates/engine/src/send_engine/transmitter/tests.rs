@@ -93,7 +93,7 @@ impl World {
         });
         let sent = Arc::<Mutex<Sent>>::default();
         let (commands, obeyed) = RingBuffer::new(4);
-        let (told, status) = RingBuffer::new(4);
+        let (reported, status) = RingBuffer::new(4);
         let (stamped, stamps) = RingBuffer::new(4);
         let transmitter = Transmitter {
             sender,
@@ -104,14 +104,14 @@ impl World {
             map,
             channels: 2,
             commands: obeyed,
-            status: told,
+            status: reported,
             stamps: stamped,
             levels: levels(0).0,
             xruns: 0,
             faults: Faults::NONE,
             woke: now(),
             clock: None,
-            told: LocalTime::ZERO,
+            reported: LocalTime::ZERO,
         };
         Self { transmitter, sent, commands, status, stamps, captured: 0 }
     }
@@ -205,8 +205,8 @@ fn commands_are_obeyed_and_the_session_is_told() {
     world.sent.lock().unwrap().stamps.push(stamp);
     world.period(0, 48);
     assert_eq!(world.stamps.pop(), Ok(stamp));
-    let told = world.status.pop().expect("ten milliseconds after the start of time");
-    assert_eq!((told.state.packets, told.state.octets, told.link.sent), (2, 48 * 4, 2));
+    let reported = world.status.pop().expect("ten milliseconds after the start of time");
+    assert_eq!((reported.state.packets, reported.state.octets, reported.link.sent), (2, 48 * 4, 2));
     let kinds = world.sent.lock().unwrap().flushed.iter().map(|datagram| datagram[1] & 0x7F).max();
     assert_eq!(kinds, Some(96));
     world.period(0, 48);
@@ -220,10 +220,10 @@ fn commands_are_obeyed_and_the_session_is_told() {
 fn when_an_xrun_was_is_told_once_and_waits_while_there_is_no_room_to_tell_it() {
     let mut world = World::new(ChannelMap::identity(2));
     let tell = |world: &mut World, xruns| {
-        world.transmitter.told = LocalTime::ZERO;
+        world.transmitter.reported = LocalTime::ZERO;
         world.period_after(xruns, 0, 48)
     };
-    let told: Vec<_> = (0..4).map(|_| tell(&mut world, 0)).collect();
+    let reported: Vec<_> = (0..4).map(|_| tell(&mut world, 0)).collect();
     assert!(world.transmitter.status.is_full());
     let noticed = tell(&mut world, 2);
     let all: Vec<_> = core::iter::from_fn(|| world.status.pop().ok()).collect();
@@ -232,6 +232,6 @@ fn when_an_xrun_was_is_told_once_and_waits_while_there_is_no_room_to_tell_it() {
     tell(&mut world, 0);
     let faults = world.status.pop().unwrap().faults;
     let xruns: Vec<_> = faults.iter().map(|x| (x.from, x.to, x.harm.starved)).collect();
-    assert_eq!(xruns, [(told[3], noticed, 2)]);
+    assert_eq!(xruns, [(reported[3], noticed, 2)]);
     assert_eq!(world.status.pop().unwrap().faults, Faults::NONE);
 }

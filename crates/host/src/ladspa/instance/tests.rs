@@ -22,7 +22,10 @@ fn library(file: &str) -> Option<Arc<PluginLibrary>> {
 fn a_plugin_runs_on_blocks_of_any_length() {
     let Some(library) = library("amp.so") else { return };
     let mut amp = PluginInstance::new(&library, "amp_stereo", 48_000, 64).unwrap();
-    assert_eq!((amp.inputs(), amp.outputs(), amp.controls(), amp.told_controls()), (2, 2, 1, 0));
+    assert_eq!(
+        (amp.inputs(), amp.outputs(), amp.controls(), amp.reported_controls()),
+        (2, 2, 1, 0)
+    );
     assert_eq!(amp.control(0), 1.0, "its default");
     amp.set_control(0, 0.5);
     for frames in [64, 1, 17, 64, 0] {

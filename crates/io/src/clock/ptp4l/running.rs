@@ -24,10 +24,10 @@ pub(super) fn running(processes: &Path) -> Vec<RunningPtp4l> {
     let Ok(entries) = fs::read_dir(processes) else { return Vec::new() };
     let mut folders: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     folders.sort_unstable();
-    folders.iter().filter_map(|folder| told(folder)).collect()
+    folders.iter().filter_map(|folder| reported(folder)).collect()
 }
 
-fn told(process: &Path) -> Option<RunningPtp4l> {
+fn reported(process: &Path) -> Option<RunningPtp4l> {
     // Any user can run a program of this name, so only those of root and this user count. SAFETY:
     // no arguments, and it cannot fail.
     let trusted = [0, unsafe { libc::geteuid() }];
@@ -163,8 +163,9 @@ mod tests {
         }
 
         fn domains(&self) -> Vec<Option<(u8, u8)>> {
-            let domain =
-                |told: RunningPtp4l| told.domain.map(|domain| (domain.number, domain.transport));
+            let domain = |reported: RunningPtp4l| {
+                reported.domain.map(|domain| (domain.number, domain.transport))
+            };
             running(&self.0).into_iter().map(domain).collect()
         }
     }
@@ -203,7 +204,8 @@ mod tests {
         let configuration = "[global]\nuds_address /run/ptp/a\nuds_ro_address /run/ptp/a-ro\n";
         there.with("7", "ptp4l -f ptp.conf --uds_address /run/ptp/b", Some(configuration));
         there.with("8", "ptp4l", None);
-        let sockets = running(&there.0).into_iter().map(|told| told.sockets).collect::<Vec<_>>();
+        let sockets =
+            running(&there.0).into_iter().map(|reported| reported.sockets).collect::<Vec<_>>();
         let own = ["/run/ptp/a-ro", "/run/ptp/b"].map(PathBuf::from);
         assert_eq!(sockets, [own, SOCKETS.map(PathBuf::from)]);
     }

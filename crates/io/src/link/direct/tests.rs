@@ -113,7 +113,7 @@ fn a_wire_thread_reads_what_comes_back_from_the_second_network_alone() {
 #[test]
 fn a_packet_that_queues_dropped_is_counted_once_and_named() {
     let (mut link, _receivers) = by_two_networks();
-    let (teller, mut told) = telling(2);
+    let (teller, mut reported) = telling(2);
     link.tell(teller);
     let DirectLink { launcher, counters, teller, .. } = &mut link;
     let launcher = launcher.as_mut().expect("packets are launched");
@@ -128,14 +128,14 @@ fn a_packet_that_queues_dropped_is_counted_once_and_named() {
     tally.dropped(7);
     let counted = link.counters();
     assert_eq!((counted.dropped_by_queue, counted.unnamed, counted.send_errors), (4, 2, 0));
-    let named: Vec<_> = core::iter::from_fn(|| told.events.pop().ok()).collect();
+    let named: Vec<_> = core::iter::from_fn(|| reported.events.pop().ok()).collect();
     assert_eq!(named, [0, 6].map(|media| LinkEvent::DroppedByQueue(MediaTime::from_frames(media))));
 }
 
 #[test]
 fn the_report_of_an_etf_names_the_packet_that_it_dropped() {
     let (mut link, _receivers) = by_two_networks();
-    let (teller, mut told) = telling(4);
+    let (teller, mut reported) = telling(4);
     link.tell(teller);
     let DirectLink { launcher, counters, teller, sampler, incoming, .. } = &mut link;
     let launcher = launcher.as_mut().expect("packets are launched");
@@ -143,14 +143,14 @@ fn the_report_of_an_etf_names_the_packet_that_it_dropped() {
     let mut tally = DropTally { launcher: Some(launcher), counters, teller: teller.as_mut() };
     for (time, code, errno) in [(times[2], 1, libc::EINVAL), (times[0], 2, libc::ECANCELED)] {
         let report = reported::dropped(time, code, errno);
-        let report = reported::told(libc::SOL_PACKET, PACKET_TX_TIMESTAMP, report);
+        let report = reported::reported(libc::SOL_PACKET, PACKET_TX_TIMESTAMP, report);
         let mut dropped = |time| tally.dropped(time);
         let clock = &mut incoming.clock;
         let mut reading = ErrorReading { clock, always: true, dropped: &mut dropped };
         assert_eq!(sampler.take(&report, &mut reading), None);
     }
     assert_eq!((link.counters().dropped_by_queue, link.counters().unnamed), (2, 0));
-    let named: Vec<_> = core::iter::from_fn(|| told.events.pop().ok()).collect();
+    let named: Vec<_> = core::iter::from_fn(|| reported.events.pop().ok()).collect();
     assert_eq!(
         named,
         [12, 0].map(|media| LinkEvent::DroppedByQueue(MediaTime::from_frames(media)))

@@ -33,10 +33,10 @@ fn burst(wave: &Wave) -> Vec<f64> {
 
 /// Compares two taps of a sound, with noise 40 dB below it.
 fn heard(sound: &[f64], way: &Way) -> TapDelays {
-    heard_with(sound, way, &options())
+    received_with(sound, way, &options())
 }
 
-fn heard_with(sound: &[f64], way: &Way, options: &BetweenOptions) -> TapDelays {
+fn received_with(sound: &[f64], way: &Way, options: &AlignOptions) -> TapDelays {
     let [first, second] = noisy(sound, &way.second(sound));
     between(&first, &second, options)
 }
@@ -46,12 +46,12 @@ fn noisy(first: &[f64], second: &[f64]) -> [Vec<f32>; 2] {
     [first, second].map(|tap| with_noise(tap, 40.0, &mut rng))
 }
 
-fn is_proven(told: &TapDelays, way: &Way, period: f64) {
-    assert!(told.found().count() >= 2, "{way:?}: {told:?}");
-    assert_eq!(told.steps, [], "{way:?}: {told:?}");
-    for (at, found) in told.found() {
+fn is_proven(reported: &TapDelays, way: &Way, period: f64) {
+    assert!(reported.found().count() >= 2, "{way:?}: {reported:?}");
+    assert_eq!(reported.steps, [], "{way:?}: {reported:?}");
+    for (at, found) in reported.found() {
         let off = (found.delay.as_f64() - way.delay_at(at.count() as f64)).abs();
-        assert!(off < 0.1 + 0.001 * period, "{way:?}: {at:?} {found:?}\n{told:?}");
+        assert!(off < 0.1 + 0.001 * period, "{way:?}: {at:?} {found:?}\n{reported:?}");
         assert!((found.gain / way.gain - 1.0).abs() < 0.05, "{way:?}: {at:?} {found:?}");
     }
     // Windows with noise only, or with the beginning of a fade.
@@ -61,7 +61,7 @@ fn is_proven(told: &TapDelays, way: &Way, period: f64) {
             InvalidWindow::Unlike | InvalidWindow::PastEnd | InvalidWindow::Ambiguous { .. }
         )
     };
-    assert!(voids(told).into_iter().all(is_void), "{way:?}: {told:?}");
+    assert!(voids(reported).into_iter().all(is_void), "{way:?}: {reported:?}");
 }
 
 #[test]
@@ -98,9 +98,9 @@ fn drifting_clocks_leave_the_onset_of_a_sine_proven() {
     let sound = burst(&sine(300.0));
     for drift in [5e-6, -100e-6] {
         let way = Way { delay: 480.0, drift, gain: 0.5 };
-        let told = heard(&sound, &way);
-        is_proven(&told, &way, PERIOD);
-        let found = told.drift.unwrap();
+        let reported = heard(&sound, &way);
+        is_proven(&reported, &way, PERIOD);
+        let found = reported.drift.unwrap();
         let off = (found.ppm.as_f64() - 1e6 * drift).abs();
         assert!(off < 2.0 * found.uncertainty.as_f64(), "{drift}: {found:?}");
     }
@@ -119,16 +119,16 @@ fn windows_within_a_sine_carry_on_the_delay_of_its_onset() {
     let sound = burst(&sine(300.0));
     let way = |gain: f64| Way { delay: 480.0, drift: 0.0, gain };
     for gain in [0.5, -0.5] {
-        let options = BetweenOptions { window: Frames::new(4800), ..options() };
-        let told = heard_with(&sound, &way(gain), &options);
-        is_proven(&told, &way(gain), PERIOD);
+        let options = AlignOptions { window: Frames::new(4800), ..options() };
+        let reported = received_with(&sound, &way(gain), &options);
+        is_proven(&reported, &way(gain), PERIOD);
         let modulo = |at: usize| {
-            let delay = told.windows[at].delay.as_ref();
-            delay.unwrap_or_else(|invalid| panic!("{invalid:?}: {told:?}")).modulo
+            let delay = reported.windows[at].delay.as_ref();
+            delay.unwrap_or_else(|invalid| panic!("{invalid:?}: {reported:?}")).modulo
         };
         // The onset is at the beginning of window 9, and the ending at the end of 18.
-        assert_eq!((modulo(9), modulo(18)), (None, None), "{told:?}");
-        assert!((modulo(13).unwrap().as_f64() - PERIOD).abs() < 0.05, "{told:?}");
+        assert_eq!((modulo(9), modulo(18)), (None, None), "{reported:?}");
+        assert!((modulo(13).unwrap().as_f64() - PERIOD).abs() < 0.05, "{reported:?}");
     }
 }
 
@@ -140,11 +140,11 @@ fn sine_without_onset_is_ambiguous_modulo_its_period() {
             let second = Way { delay, drift: 0.0, gain: 0.5 }.second(&sound);
             // The recording begins within the sound of both.
             let [first, second] = noisy(&sound[9600..], &second[9600..]);
-            let told = between(&first, &second, &options());
-            assert_eq!(told.found().count(), 0, "{told:?}");
-            let Some(InvalidWindow::Ambiguous { delays, period: Some(found) }) = told.cause()
+            let reported = between(&first, &second, &options());
+            assert_eq!(reported.found().count(), 0, "{reported:?}");
+            let Some(InvalidWindow::Ambiguous { delays, period: Some(found) }) = reported.cause()
             else {
-                panic!("{hertz}: {told:?}")
+                panic!("{hertz}: {reported:?}")
             };
             assert!((found.as_f64() - period).abs() < 0.05, "{hertz}: {found:?}");
             assert!((delays[0].as_f64() - nearest).abs() < 0.1, "{hertz}: {delays:?}");
@@ -152,7 +152,7 @@ fn sine_without_onset_is_ambiguous_modulo_its_period() {
                 let periods = (delay.as_f64() - nearest) / period;
                 assert!((periods - periods.round()).abs() * period < 0.1, "{hertz}: {delays:?}");
             }
-            let report = told.report("channel 1 to 2");
+            let report = reported.report("channel 1 to 2");
             let row = serde_json::to_value(&report.rows[0]).unwrap();
             let nanos = |frames: f64| frames / 48_000.0 * 1e9;
             let off = |key: &str, frames: f64| (row[key].as_f64().unwrap() - nanos(frames)).abs();
@@ -167,12 +167,13 @@ fn onset_of_the_second_tap_alone_bounds_its_delay() {
     let (sound, way) =
         (sampled(FRAMES, &sine(300.0)), Way { delay: 1612.5, drift: 0.0, gain: 0.5 });
     // The first may have had the sound before the recording begins.
-    let told = heard(&sound, &way);
-    let Err(InvalidWindow::Ambiguous { delays, period: Some(_) }) = &told.windows[0].delay else {
-        panic!("{told:?}")
+    let reported = heard(&sound, &way);
+    let Err(InvalidWindow::Ambiguous { delays, period: Some(_) }) = &reported.windows[0].delay
+    else {
+        panic!("{reported:?}")
     };
-    assert!(delays.iter().all(|delay| delay.as_f64() > 1612.4), "{told:?}");
-    assert!((delays[0].as_f64() - 1612.5).abs() < 0.1, "{told:?}");
+    assert!(delays.iter().all(|delay| delay.as_f64() > 1612.4), "{reported:?}");
+    assert!((delays[0].as_f64() - 1612.5).abs() < 0.1, "{reported:?}");
 }
 
 #[test]
@@ -208,11 +209,11 @@ fn dropouts_of_a_sine_leave_its_delay() {
     let mut second = way.second(&sound);
     second[66_000..66_480].fill(0.0);
     let [first, second] = noisy(&sound, &second);
-    let told = between(&first, &second, &options());
-    for (_, found) in told.found() {
-        assert!((found.delay.as_f64() - 480.0).abs() < 1.0, "{told:?}");
+    let reported = between(&first, &second, &options());
+    for (_, found) in reported.found() {
+        assert!((found.delay.as_f64() - 480.0).abs() < 1.0, "{reported:?}");
     }
-    assert!(told.found().count() >= 2, "{told:?}");
+    assert!(reported.found().count() >= 2, "{reported:?}");
 }
 
 #[test]
@@ -222,9 +223,9 @@ fn step_within_a_sine_is_told_modulo_its_period() {
     // The second tap ends within the sound, so nothing proves how much was dropped.
     let second: Vec<_> = whole[..60_000].iter().chain(&whole[60_100..80_000]).copied().collect();
     let [first, second] = noisy(&sound, &second);
-    let options = BetweenOptions { window: Frames::new(4800), ..options() };
-    let told = between(&first[..79_000], &second, &options);
-    let [step] = told.steps[..] else { panic!("{told:?}") };
+    let options = AlignOptions { window: Frames::new(4800), ..options() };
+    let reported = between(&first[..79_000], &second, &options);
+    let [step] = reported.steps[..] else { panic!("{reported:?}") };
     assert!((step.by.as_f64() - 60.0).abs() < 0.5, "{step:?}");
     assert!((step.modulo.unwrap().as_f64() - PERIOD).abs() < 0.05, "{step:?}");
 }

@@ -25,7 +25,7 @@ pub(super) fn version() -> Result<String, String> {
     let asked = Command::new(PROGRAM).arg("--version").stdin(Stdio::null()).output();
     let said = asked.map_err(|error| {
         format!(
-            "starting {PROGRAM}: {error}; install it (apt-get install jackd2), or leave out --jack"
+            "cannot start {PROGRAM}: {error}; install it (apt-get install jackd2), or remove --jack"
         )
     })?;
     let said = String::from_utf8_lossy(&said.stdout);
@@ -69,7 +69,7 @@ impl DummyServer {
             };
             if !program.runs() || Instant::now() >= until {
                 let line = words.join(" ");
-                return Err(format!("{refused}; see what `{PROGRAM} {line}` says"));
+                return Err(format!("{refused}; run `{PROGRAM} {line}` to see why"));
             }
             std::thread::sleep(LOOK);
         }
@@ -92,7 +92,8 @@ pub(super) fn scheduling(scheduler: Scheduler) -> Result<String, String> {
         Scheduler::Other => Ok("-r".to_owned()),
         Scheduler::Fifo(priority @ 1..=MAX) => Ok(format!("-R -P {}", priority + ABOVE_CLIENTS)),
         other => Err(format!(
-            "JACK runs no client as {other}; use --scheduler fifo:80, up to fifo:{MAX}, or other"
+            "JACK cannot run a client as {other}; use --scheduler fifo:80, up to fifo:{MAX}, or \
+             other"
         )),
     }
 }
@@ -106,7 +107,7 @@ impl JackProgram {
         // Own process group: a terminal's Ctrl-C must not end the server before its client is
         // closed.
         let child = command.process_group(0).spawn();
-        child.map(Self).map_err(|error| format!("starting {PROGRAM}: {error}"))
+        child.map(Self).map_err(|error| format!("cannot start {PROGRAM}: {error}"))
     }
 
     fn runs(&mut self) -> bool {
@@ -134,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    fn told(scheduler: Scheduler, synchronous: bool) -> Result<String, String> {
+    fn reported(scheduler: Scheduler, synchronous: bool) -> Result<String, String> {
         let pace = JackPace { rate: Rate::HZ_48000, period: Frames::new(64) };
         let options = DummyOptions { pace, scheduler, synchronous };
         options.words("a").map(|words| words.join(" "))
@@ -142,13 +143,13 @@ mod tests {
 
     #[test]
     fn a_server_is_started_above_the_clients_priority_and_what_jack_cannot_do_is_refused() {
-        let line = |scheduler, waits| told(scheduler, waits).unwrap();
+        let line = |scheduler, waits| reported(scheduler, waits).unwrap();
         assert_eq!(line(Scheduler::Fifo(80), true), "-R -P 85 -S -n a -d dummy -r 48000 -p 64");
         assert_eq!(line(Scheduler::Other, false), "-r -n a -d dummy -r 48000 -p 64");
         let span = Span::from_millis(1);
         let deadline = Scheduler::Deadline { runtime: span, deadline: span, period: span };
         for other in [Scheduler::Fifo(95), Scheduler::RoundRobin(80), deadline] {
-            let why = told(other, true).unwrap_err();
+            let why = reported(other, true).unwrap_err();
             assert!(why.contains(&other.to_string()) && why.contains("fifo:80"), "{why}");
         }
     }

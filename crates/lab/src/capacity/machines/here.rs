@@ -34,7 +34,7 @@ impl WorkerHere {
         scheduler: Scheduler,
     ) -> Result<(Self, Far), String> {
         const STREAM: u32 = 1;
-        let failed = |why: &dyn core::fmt::Display| format!("starting a worker: {why}");
+        let failed = |why: &dyn core::fmt::Display| format!("cannot start a worker: {why}");
         let blocks = set.block_set().map_err(|error| failed(&error))?;
         let mut worker = Worker::new(WorkerConfig {
             set: blocks.clone(),

@@ -44,7 +44,7 @@ impl Namespaces {
             let network = Some(LinkNameSpaceType::Network);
             move_into_link_name_space(file.as_fd(), network).map_err(|error| error.to_string())
         });
-        entered.map_err(|why| format!("entering {path}: {why}; {MEND}"))?;
+        entered.map_err(|why| format!("cannot enter {path}: {why}; {MEND}"))?;
         ip("link set lo up")?;
         if let Some((switch, rate)) = &made.switch {
             ip(&format!("netns add {switch}"))?;
@@ -139,7 +139,12 @@ fn tc(step: &str) -> Result<(), String> {
 }
 
 fn done(program: &str, step: &str) -> Result<(), String> {
-    let failed = |why: String| format!("making a network by `{program} {step}`: {why}; {MEND}");
+    let failed = |why: String| {
+        format!(
+            "cannot create a network with `{program} {step}`: {why}; \
+                                        {MEND}"
+        )
+    };
     let done = Command::new(program).args(step.split(' ')).output();
     let done = done.map_err(|error| failed(error.to_string()))?;
     let said = String::from_utf8_lossy(&done.stderr);

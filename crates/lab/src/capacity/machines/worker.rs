@@ -40,11 +40,10 @@ impl TautWorker {
         let mut program = WorkerProgram::start(command)?;
         let said = program.says("where it listens")?;
         // "worker at ADDRESS with …".
-        let at: SocketAddr = said
-            .split_whitespace()
-            .nth(2)
-            .and_then(|word| word.parse().ok())
-            .ok_or_else(|| format!("a worker says `{}`, not where it listens", said.trim()))?;
+        let at: SocketAddr =
+            said.split_whitespace().nth(2).and_then(|word| word.parse().ok()).ok_or_else(|| {
+                format!("unexpected output of a worker '{}', not its address", said.trim())
+            })?;
         let address = WorkerAddress { name: None, host: at.ip().to_string(), port: at.port() };
         Ok(Self { program, client: WorkerClient::new(&address, trust).within(CALL) })
     }
@@ -58,7 +57,8 @@ impl TautWorker {
         let plugin = catalogue.plugins.iter().find(|plugin| plugin.label == asked.label);
         let plugin = plugin.ok_or_else(|| {
             format!(
-                "the worker offers no plugin {}; build it with `make plugins`, and say where it is with --plugins",
+                "the worker has no plugin {}; build it with `make plugins`, and set its folder \
+                 with --plugins",
                 asked.label
             )
         })?;
@@ -125,7 +125,7 @@ pub(super) struct WorkerProgram {
 impl WorkerProgram {
     pub(super) fn start(mut command: Command) -> Result<Self, String> {
         let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-        let failed = |why: String| format!("starting {}: {why}", command_line(&command));
+        let failed = |why: String| format!("cannot start {}: {why}", command_line(&command));
         let mut child = started.map_err(|error| failed(error.to_string()))?;
         let out = child.stdout.take().ok_or_else(|| failed("it has no output".to_owned()))?;
         Ok(Self { child, out: BufReader::new(out) })
@@ -139,7 +139,7 @@ impl WorkerProgram {
         let mut line = String::new();
         match self.out.read_line(&mut line) {
             Ok(bytes) if bytes > 0 => Ok(line),
-            _ => Err(format!("a program ended before it said {what}; its words are above")),
+            _ => Err(format!("a program ended before it reported {what} (see its output above)")),
         }
     }
 }

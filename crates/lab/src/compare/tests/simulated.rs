@@ -123,7 +123,7 @@ impl Simulated {
     }
 }
 
-fn told(seed: u64, like: impl Fn(&mut Simulated)) -> usize {
+fn reported(seed: u64, like: impl Fn(&mut Simulated)) -> usize {
     let mut random = Rng::with_seed(seed);
     let mut one = || {
         let mut simulated = Simulated::usual(&mut random);
@@ -171,7 +171,7 @@ fn of_pairs_of_the_same_at_most_one_in_twenty_is_told_to_differ() {
         |one| (one.alike, one.seconds) = (0.6, 60),
     ];
     for (seed, like) in (1..).zip(likes) {
-        let pairs = told(seed, like);
+        let pairs = reported(seed, like);
         assert!(pairs <= STATED, "{seed}: {pairs}");
     }
 }
@@ -217,8 +217,8 @@ fn xruns_without_instants_are_after_those_that_have_them() {
     let first = one.report(&mut random);
     let mut second = first.clone();
     // A thousand in ten seconds; later ones are not listed.
-    let told: Vec<(i64, u32)> = (0..10).map(|second| (second * 1_000_000_000, 100)).collect();
-    second["rows"][0]["events"][0]["values"] = json!(told);
+    let reported: Vec<(i64, u32)> = (0..10).map(|second| (second * 1_000_000_000, 100)).collect();
+    second["rows"][0]["events"][0]["values"] = json!(reported);
     second["rows"][0]["events"][0]["without_time"] = json!(500);
     let there = compared(&first, &second);
     let xruns = there.rows[0].figures.iter().find(|one| one.key == "receiver_xruns_per_s").unwrap();

@@ -63,7 +63,7 @@ fn logs([player, hearer]: [FarHost; 2]) -> [DeviceLog; 2] {
         let met = BEGUN + (played.at - LocalTime::ZERO);
         plays.played.push(Played { at: player.shows(met), uncertainty: UNSURE, ..played });
         let met = hearer.shows(met + DELAY);
-        hears.heard.push(HeardMark { at: met, uncertainty: UNSURE, ..heard });
+        hears.heard.push(JudgedMark { at: met, uncertainty: UNSURE, ..heard });
     }
     hears.end.end_ns = hearer.shows(BEGUN + Span::from_secs(7)).as_nanos();
     [plays, hears].map(written)
@@ -249,7 +249,7 @@ fn sweeps_that_come_closer_than_clocks_are_known_are_not_told_apart() {
 #[test]
 fn a_log_with_marks_that_cannot_be_is_refused() {
     let written = written(logs([NEAR, NEAR])[1].clone());
-    let spoils: [fn(&mut HeardMark); 4] = [
+    let spoils: [fn(&mut JudgedMark); 4] = [
         |mark| mark.number = tautline_dsp::timecode::NUMBERS,
         |mark| mark.uncertainty = Span::from_nanos(-1),
         |mark| mark.beside = -1.0,

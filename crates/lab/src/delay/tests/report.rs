@@ -66,7 +66,7 @@ fn where_no_mark_was_heard_the_row_is_void_and_says_why() {
 
 #[test]
 fn the_polarity_is_that_of_three_marks_of_four_or_unsure() {
-    for (turned, told) in [(5, "as played"), (6, "unsure"), (14, "unsure"), (15, "turned")] {
+    for (turned, reported) in [(5, "as played"), (6, "unsure"), (14, "unsure"), (15, "turned")] {
         let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO);
         for mark in 0..20 {
             let (played, mut heard) = at(mark, 1000);
@@ -78,13 +78,13 @@ fn the_polarity_is_that_of_three_marks_of_four_or_unsure() {
         }
         let outcome = judge.finish(LocalTime::NEVER);
         let found = MeasuredDelay::new([SETTINGS; 2], None, outcome);
-        assert_eq!(found.marks.polarity(), Some(told), "{turned}: {found:?}");
+        assert_eq!(found.marks.polarity(), Some(reported), "{turned}: {found:?}");
     }
 }
 
 #[test]
 fn samples_that_xruns_alone_changed_are_told_as_that_and_others_are_not() {
-    let told = |lost: u64, xruns: [u64; 2], skipped: [i64; 2]| {
+    let reported = |lost: u64, xruns: [u64; 2], skipped: [i64; 2]| {
         let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO);
         for mark in 0..2000 {
             let (played, mut heard) = at(mark, 1000);
@@ -101,13 +101,13 @@ fn samples_that_xruns_alone_changed_are_told_as_that_and_others_are_not() {
         found.devices(output, input, 0);
         (found.marks.bit_exact(), found.marks.exactness.and_then(Exactness::name))
     };
-    assert_eq!(told(0, [3, 3], [0, 0]), (Some(true), None), "of xruns before, say");
+    assert_eq!(reported(0, [3, 3], [0, 0]), (Some(true), None), "of xruns before, say");
     // Three xruns each: the devices skipped 20 words, and each xrun cuts two more.
-    assert_eq!(told(32, [3, 3], [0, 1280]), (Some(false), Some("xruns")));
-    assert_eq!(told(36, [3, 3], [0, 1280]), (Some(false), Some("other")));
-    assert_eq!(told(32, [0, 0], [0, 0]), (Some(false), Some("other")), "nobody skipped any");
+    assert_eq!(reported(32, [3, 3], [0, 1280]), (Some(false), Some("xruns")));
+    assert_eq!(reported(36, [3, 3], [0, 1280]), (Some(false), Some("other")));
+    assert_eq!(reported(32, [0, 0], [0, 0]), (Some(false), Some("other")), "nobody skipped any");
     // If no word comes, xruns cannot be the only cause, however much they skipped.
-    assert_eq!(told(u64::MAX, [3, 3], [0, 1 << 30]), (Some(false), Some("other")));
+    assert_eq!(reported(u64::MAX, [3, 3], [0, 1 << 30]), (Some(false), Some("other")));
 }
 
 #[test]

@@ -134,12 +134,12 @@ fn spacing() -> usize {
     sweep::spacing(SETTINGS.rate)
 }
 
-fn swept(mark: u32) -> (Played, HeardMark) {
+fn swept(mark: u32) -> (Played, JudgedMark) {
     let (played, heard) = at(mark, 1000);
     let frame = i64::from(mark) * spacing() as i64;
     let at = LocalTime::ZERO + SETTINGS.rate.span_of(Frames::new(frame));
     let played = Played { frame, at, ..played };
-    (played, HeardMark { frame: frame as f64, at: at + Span::from_micros(1000), ..heard })
+    (played, JudgedMark { frame: frame as f64, at: at + Span::from_micros(1000), ..heard })
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn a_delay_of_400_ms_is_read_back_at_96_khz_and_the_report_says_what_is_added_to
     finder.push(&sound, |sweep| {
         let at = LocalTime::ZERO + rate.span_of(Frames::new(sweep.frame)) + delay;
         let frame = sweep.frame as f64;
-        judge.heard(HeardMark { frame, at, clear_db: Some(sweep.clear_db), ..swept(0).1 });
+        judge.heard(JudgedMark { frame, at, clear_db: Some(sweep.clear_db), ..swept(0).1 });
     });
     let outcome = judge.finish(LocalTime::NEVER);
     assert!(outcome.delay.count() >= 4, "{outcome:?}");

@@ -79,22 +79,22 @@ fn no_latency_is_agreed_on_that_the_devices_of_both_ends_do_not_keep() {
     let (mut one, mut other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
     one.latency = Some(CallLatency::Kept(ms(5)));
     let agreed = |one: &CallOffer, other: &CallOffer| one.choose(other).unwrap().latency;
-    assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(5)), "nothing is said of any device");
+    assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(5)), "no device latency is known");
     // Packets of 1 ms; the called end buffers 20 ms for playback.
     other.there.takes = Some(ms(20));
-    assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(22)), "and a millisecond for the way");
+    assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(22)), "and 1 ms for the network");
     // Its packets are 10 ms old when sent; the caller buffers 30 ms for playback.
     (other.back.takes, one.back.takes) = (Some(ms(10)), Some(ms(30)));
     assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(41)));
     one.latency = Some(CallLatency::Kept(ms(60)));
     assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(60)), "it is kept");
     (one.latency, other.latency) = (None, Some(CallLatency::Kept(ms(5))));
-    assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(41)), "whoever asked for less");
+    assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(41)), "whichever end requested less");
     other.latency = None;
     assert_eq!(
         agreed(&one, &other),
         CallLatency::AUTO,
-        "what follows the packets follows the devices, too"
+        "an adaptive latency adapts to the devices too"
     );
     // An implausible value counts up to the maximum that memory allows.
     (one.latency, one.back.takes) =
@@ -123,7 +123,7 @@ fn different_rates_there_and_back_are_refused() {
     assert_eq!(one.choose(&all).unwrap_err(), NoTerms::TwoRates { there, back });
     let mut terms = all.choose(&all).unwrap();
     terms.back.rate = back;
-    assert_eq!(terms.fits(&all), Err(NotHad::Shape), "nor does a caller take such an answer");
+    assert_eq!(terms.fits(&all), Err(Unsupported::Shape), "and a caller rejects such an answer");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn refused(change: impl Fn(&mut CallOffer)) -> String {
 #[test]
 fn each_refusal_of_an_offer_says_of_what_it_is_and_ends_with_its_mend() {
     let ms = Span::from_millis;
-    for (number, told) in [
+    for (number, reported) in [
         refused(|one| one.back.rates.clear()),
         refused(|one| one.there.channels = vec![Channels::MONO; 17]),
         refused(|one| one.there.codings.clear()),
@@ -163,7 +163,7 @@ fn each_refusal_of_an_offer_says_of_what_it_is_and_ends_with_its_mend() {
     .into_iter()
     .enumerate()
     {
-        snapshot!(number, told);
+        snapshot!(number, reported);
     }
     let here = CallOffer { paths: vec![CallPath::Tcp], ..offer(&[48_000], &BOTH) };
     let one = CallOffer { paths: vec![CallPath::Udp], ..here.clone() };
@@ -206,7 +206,7 @@ fn terms_that_an_end_cannot_keep_are_refused_by_what_it_cannot_with_the_mend() {
         snapshot!(number, refused(change));
     }
     let udp = CallOffer { paths: vec![CallPath::Udp], ..here.clone() };
-    assert_eq!(terms.fits(&udp), Err(NotHad::Path));
+    assert_eq!(terms.fits(&udp), Err(Unsupported::Path));
     let mut short = here.clone();
     short.there.ptimes.1 = ms(1);
     assert_eq!(terms.fits(&short), Ok(()), "as long as the longest");
@@ -238,7 +238,9 @@ fn of_what_a_caller_can_the_first_is_taken_that_the_other_runs_at() {
     // If the devices have neither rate, the caller cannot choose another.
     let apart = one.choose(&offer(&[8_000], &BOTH)).unwrap_err().to_string();
     assert!(
-        apart.ends_with("the other 8000 Hz; give the one that is called a --rate of these"),
+        apart.ends_with(
+            "the called end 8000 Hz; set --rate at the called end to a value of the caller"
+        ),
         "{apart}"
     );
 }
@@ -256,18 +258,18 @@ fn a_coding_that_is_not_had_at_the_rate_is_passed_over_or_refused_by_what_it_is_
     let here = coded(&[Coding::LOSSLESS_16, Coding::OPUS]);
     let terms = coded(&[Coding::OPUS, Coding::LOSSLESS_16]).choose(&here).unwrap();
     assert_eq!(terms.there.coding, Coding::LOSSLESS_16);
-    let told = coded(&[Coding::OPUS]).choose(&here).unwrap_err().to_string();
+    let reported = coded(&[Coding::OPUS]).choose(&here).unwrap_err().to_string();
     assert_eq!(
-        told,
-        "of the sound to the one that is called, opus is had at 48000 Hz alone, and this call has 16000 Hz; \
-         leave --format out where it says opus, or give both --rate 48000"
+        reported,
+        "opus requires 48000 Hz, but audio to the called end has 16000 Hz; remove --format opus, or give both ends \
+         --rate 48000"
     );
     let mut many = offer(&[48_000], &BOTH);
     for stream in [&mut many.there, &mut many.back] {
         (stream.channels, stream.codings) = (vec![Channels::new(6).unwrap()], vec![Coding::OPUS]);
     }
-    let told = many.choose(&many).unwrap_err().to_string();
-    snapshot!(told);
+    let reported = many.choose(&many).unwrap_err().to_string();
+    snapshot!(reported);
 }
 
 #[test]
@@ -275,8 +277,8 @@ fn what_is_not_common_is_named_with_the_mend() {
     let apart = offer(&[44_100], &BOTH).choose(&offer(&[48_000], &BOTH)).unwrap_err();
     assert_eq!(
         apart.to_string(),
-        "of the sound to the one that is called, the two sides have no rate in common: the one that calls has \
-         44100 Hz, the other 48000 Hz; call with --rate 48000 or without --rate, and convert a file of another rate first"
+        "no common rate for audio to the called end: the caller has 44100 Hz, the called end 48000 Hz; call with \
+         --rate 48000 or without --rate, and convert the file first, if any"
     );
     let (mut one, other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
     one.back.channels = vec![Channels::MONO];
@@ -312,7 +314,7 @@ fn the_next_length_of_packets_is_one_that_both_codings_have_or_none() {
     assert_eq!(
         apart.next_ptime(Ordering::Greater),
         Some(ms(10)),
-        "5 ms are no length of the other"
+        "the other end does not support 5 ms"
     );
 }
 

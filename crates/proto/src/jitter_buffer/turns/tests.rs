@@ -60,10 +60,10 @@ fn after(packets: i64) -> Source {
 
 /// Ends the turns of a block: returns the reported numbers and the counts.
 fn take(turns: &mut Turns, source: &Source, frames: Range<i64>) -> (Vec<i64>, u64, u64) {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let frames = media(frames.start)..media(frames.end);
-    let Taken { lost, skipped } = turns.take(&frames, source, |slot| told.push(slot.sequence));
-    (told, lost, skipped)
+    let Taken { lost, skipped } = turns.take(&frames, source, |slot| reported.push(slot.sequence));
+    (reported, lost, skipped)
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn turns_are_ended_for_packets_that_need_their_places() {
     turns.keep(&Slot { whole: false, ..usual(2) });
     // The fourth is missing.
     turns.keep(&usual(4));
-    let ended = |given_up: GivenUp| (given_up.lost, given_up.unheard);
+    let ended = |given_up: Abandoned| (given_up.lost, given_up.unheard);
     assert_eq!(ended(turns.make_room(7, || None)), (0, 0), "there are eight places");
     assert_eq!(ended(turns.make_room(8, || None)), (0, 1));
     assert_eq!(ended(turns.make_room(8, || None)), (0, 0));

@@ -55,7 +55,7 @@ pub(crate) struct OrderedInbound {
     complete: u64,
     /// End of the known blocks.
     heard: u64,
-    heard_at: LocalTime,
+    received_at: LocalTime,
     /// Last block number beyond reach.
     far: Option<u64>,
     /// Missing blocks before this one are no longer kept.
@@ -83,7 +83,7 @@ impl OrderedInbound {
             position: 0,
             complete: 0,
             heard: 0,
-            heard_at: LocalTime::ZERO,
+            received_at: LocalTime::ZERO,
             far: None,
             gone: 0,
             turn: None,
@@ -183,7 +183,7 @@ impl OrderedInbound {
 
     fn hear(&mut self, block: u64, now: LocalTime) {
         self.heard = self.heard.max(block + 1);
-        self.heard_at = now;
+        self.received_at = now;
     }
 
     fn begin(&mut self, epoch: u32) {
@@ -301,7 +301,7 @@ impl OrderedInbound {
     fn reach(&self, now: LocalTime) -> (Range<u64>, bool) {
         let limit = self.next + self.assembly.hold();
         let mut end = self.heard;
-        if self.newest_is_under_way() && now < self.heard_at + self.asking.wait() {
+        if self.newest_is_under_way() && now < self.received_at + self.asking.wait() {
             end -= 1;
         }
         (self.next..end.min(limit).max(self.next), end > limit)
@@ -316,7 +316,7 @@ impl OrderedInbound {
     /// Time to call [`Self::wanted`] again, if nothing arrives before.
     pub(crate) fn deadline(&self) -> LocalTime {
         if self.asking.again().is_never() && self.newest_is_under_way() {
-            self.heard_at + self.asking.wait()
+            self.received_at + self.asking.wait()
         } else {
             self.asking.again()
         }

@@ -3,7 +3,7 @@
 
 use core::ops::Range;
 
-use super::StandIn;
+use super::Replacement;
 use super::entries::{Cause, Damage, DamageRing};
 
 /// Maximum unread entries.
@@ -52,14 +52,14 @@ impl DamageLedger {
         self.overflow
     }
 
-    pub(super) fn note(&mut self, from: u64, frames: u32, cause: Cause, stand_in: StandIn) {
+    pub(super) fn note(&mut self, from: u64, frames: u32, cause: Cause, replacement: Replacement) {
         let end = from + u64::from(frames);
         let from = from.max(self.noted.min(end));
         let frames = (end - from) as u32;
         if frames == 0 {
             return;
         }
-        let entry = Damage { epoch: self.epoch, from, frames, cause, stand_in };
+        let entry = Damage { epoch: self.epoch, from, frames, cause, replacement };
         let count = self.entries.len();
         let open = count > self.settled;
         let last = count.checked_sub(1).and_then(|last| Some((last, self.entries.get(last)?)));

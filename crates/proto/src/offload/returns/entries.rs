@@ -1,7 +1,7 @@
 //! Entries of the damage ledger, and a ring of them with fixed size that supports insertion in the
 //! middle.
 
-use super::StandIn;
+use super::Replacement;
 
 /// Cause of damaged frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Damage {
     /// Cause of the damage.
     pub cause: Cause,
     /// Configured sound for missing frames.
-    pub stand_in: StandIn,
+    pub replacement: Replacement,
 }
 
 impl Damage {
@@ -111,13 +111,13 @@ impl DamageRing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offload::returns::{Cause, StandIn};
+    use crate::offload::returns::{Cause, Replacement};
 
     #[test]
     fn entries_keep_their_order_round_the_end_and_what_has_no_room_is_refused() {
         let entry = |from| {
-            let (cause, stand_in) = (Cause::Lost, StandIn::Dry);
-            Damage { epoch: 1, from, frames: 1, cause, stand_in }
+            let (cause, replacement) = (Cause::Lost, Replacement::Dry);
+            Damage { epoch: 1, from, frames: 1, cause, replacement }
         };
         let order = |ring: &DamageRing| -> Vec<u64> {
             (0..ring.len()).filter_map(|index| ring.get(index)).map(|entry| entry.from).collect()

@@ -4,7 +4,7 @@ use core::f64::consts::PI;
 
 use tautline_dsp::conceal::Concealer;
 
-use super::StandIn;
+use super::Replacement;
 use super::levels::Levels;
 use super::rings::ChannelRing;
 
@@ -39,7 +39,7 @@ impl RunPiece<'_> {
 
 #[derive(Debug, Clone)]
 pub(super) struct StoodIn {
-    kind: StandIn,
+    kind: Replacement,
     state: PlayingState,
     /// Fade-in gain per frame.
     rise: Box<[f32]>,
@@ -52,7 +52,7 @@ pub(super) struct StoodIn {
     concealer: Option<Concealer>,
     levels: Option<Levels>,
     /// Frames before this one were passed to the concealer.
-    told: u64,
+    reported: u64,
     frames: Box<[f32]>,
     other: Box<[f32]>,
 }
@@ -61,13 +61,13 @@ pub(super) struct StoodIn {
 type Handed<'a> = (&'a ChannelRing, u32);
 
 impl StoodIn {
-    pub(super) fn new(kind: StandIn, outputs: usize, rate: u32, max_frames: u32) -> Self {
+    pub(super) fn new(kind: Replacement, outputs: usize, rate: u32, max_frames: u32) -> Self {
         let millis = |count: usize| rate as usize * count / 1000;
-        let concealer = (kind == StandIn::Conceal).then(|| Concealer::new(outputs, rate));
-        let last_frames = if kind == StandIn::LastGood { millis(20).max(1) } else { 0 };
+        let concealer = (kind == Replacement::Conceal).then(|| Concealer::new(outputs, rate));
+        let last_frames = if kind == Replacement::LastGood { millis(20).max(1) } else { 0 };
         let frames = if concealer.is_some() { outputs * max_frames as usize } else { 0 };
         let hold = core::iter::repeat_n(1.0, millis(10));
-        let levels = (kind == StandIn::Matched).then(|| Levels::new(outputs, rate, millis(1)));
+        let levels = (kind == Replacement::Matched).then(|| Levels::new(outputs, rate, millis(1)));
         Self {
             kind,
             state: PlayingState::Wet,
@@ -78,7 +78,7 @@ impl StoodIn {
             last_frames,
             concealer,
             levels,
-            told: 0,
+            reported: 0,
             frames: vec![0.0; frames].into(),
             other: vec![0.0; max_frames as usize].into(),
         }
@@ -99,7 +99,7 @@ impl StoodIn {
 
     pub(super) fn begin(&mut self) {
         self.state = PlayingState::Wet;
-        self.told = 0;
+        self.reported = 0;
         if let Some(levels) = &mut self.levels {
             levels.begin();
         }
@@ -162,7 +162,7 @@ impl StoodIn {
     fn tell(&mut self, until: u64, wet: &ChannelRing) {
         let Some(concealer) = &mut self.concealer else { return };
         let (channels, most) = (wet.channels(), self.other.len());
-        let mut from = self.told.max(until.saturating_sub(concealer.learns_from() as u64));
+        let mut from = self.reported.max(until.saturating_sub(concealer.learns_from() as u64));
         while from < until && most > 0 {
             let len = (until - from).min(most as u64) as usize;
             for channel in 0..channels {
@@ -175,11 +175,11 @@ impl StoodIn {
             concealer.passed(&self.frames[..len * channels]);
             from += len as u64;
         }
-        self.told = until;
+        self.reported = until;
     }
 
     /// Conceals a missing piece, and stores the result in `wet` as played.
-    pub(super) fn stand_in(
+    pub(super) fn replacement(
         &mut self,
         piece: &mut RunPiece<'_>,
         wet: &mut ChannelRing,
@@ -193,14 +193,14 @@ impl StoodIn {
         if let Some(concealer) = &mut self.concealer {
             let frames = &mut self.frames[..piece.len * wet.channels()];
             concealer.conceal(frames);
-            self.told = piece.position + piece.len as u64;
+            self.reported = piece.position + piece.len as u64;
             spread(frames, piece, wet.channels());
         }
         let position = piece.position;
         for channel in 0..wet.channels() {
             let out = piece.channel(channel);
             self.make(channel, age, (dry, position), out);
-            if matches!(self.kind, StandIn::Dry | StandIn::Matched) {
+            if matches!(self.kind, Replacement::Dry | Replacement::Matched) {
                 let rise = self.rise.iter().skip(age);
                 for (sample, rise) in out.iter_mut().zip(rise) {
                     *sample = *sample * rise + self.held[channel] * (1.0 - rise);
@@ -250,7 +250,7 @@ impl StoodIn {
             let frames = &mut self.frames[..fading * channels];
             gather(frames, piece, channels);
             concealer.sound(frames);
-            self.told = position + fading as u64;
+            self.reported = position + fading as u64;
             let mut faded = RunPiece { len: fading, run: piece.run, ..*piece };
             spread(frames, &mut faded, channels);
         }
@@ -258,7 +258,7 @@ impl StoodIn {
             let out = &mut piece.channel(channel)[..fading];
             let mut other = core::mem::take(&mut self.other);
             self.make(channel, age, (dry, position), &mut other[..fading]);
-            if self.kind != StandIn::Conceal {
+            if self.kind != Replacement::Conceal {
                 let rise = &self.rise[risen..];
                 for ((sample, other), rise) in out.iter_mut().zip(&other[..]).zip(rise) {
                     *sample = *sample * rise + other * (1.0 - rise);
@@ -278,9 +278,9 @@ impl StoodIn {
         out: &mut [f32],
     ) {
         match self.kind {
-            StandIn::Conceal => {}
-            StandIn::LastGood => self.repeat(channel, age, out),
-            StandIn::Dry | StandIn::Matched => {
+            Replacement::Conceal => {}
+            Replacement::LastGood => self.repeat(channel, age, out),
+            Replacement::Dry | Replacement::Matched => {
                 handed(dry, channel, position, out);
                 if let Some(levels) = &mut self.levels {
                     levels.play(channel, out);

@@ -294,7 +294,7 @@ fn a_worker_of_the_other_order_of_bytes_gives_back_the_masters() {
     let mut three = [0; 3];
     get_i16(&input[8..], &mut three, ByteOrder::NATIVE);
     assert_eq!(three, [1, -2, 300]);
-    assert_eq!(floats(&output[..8]), [1.5, -2.0], "what goes both ways lies there already");
+    assert_eq!(floats(&output[..8]), [1.5, -2.0], "blocks that go both ways are copied already");
     output[8..].copy_from_slice(b"abc");
     worker.finish(0);
     let len = worker.poll_answer(&mut room).unwrap();

@@ -1,6 +1,6 @@
-use crate::offload::returns::{Cause, Damage, Returns, ReturnsConfig, StandIn};
+use crate::offload::returns::{Cause, Damage, Replacement, Returns, ReturnsConfig};
 
-const STAND_IN: StandIn = StandIn::Dry;
+const REPLACEMENT: Replacement = Replacement::Dry;
 
 fn returns(delay: u32) -> Returns {
     let mut returns = Returns::new(ReturnsConfig {
@@ -9,7 +9,7 @@ fn returns(delay: u32) -> Returns {
         rate: 48_000,
         delay: 1024,
         max_frames: 256,
-        stand_in: STAND_IN,
+        replacement: REPLACEMENT,
     });
     returns.begin(delay);
     returns
@@ -25,14 +25,14 @@ fn arrives(returns: &mut Returns, position: u64, frames: u32, clean: bool) -> u3
     returns.arrived(position, frames, clean)
 }
 
-fn told(returns: &mut Returns) -> Vec<(u64, u32, Cause)> {
-    let told = core::iter::from_fn(|| returns.poll_damage());
-    told.map(|Damage { from, frames, cause, .. }| (from, frames, cause)).collect()
+fn reported(returns: &mut Returns) -> Vec<(u64, u32, Cause)> {
+    let reported = core::iter::from_fn(|| returns.poll_damage());
+    reported.map(|Damage { from, frames, cause, .. }| (from, frames, cause)).collect()
 }
 
 fn all(returns: &mut Returns) -> Vec<(u64, u32, Cause)> {
     returns.settle();
-    told(returns)
+    reported(returns)
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn runs_of_one_cause_are_one_entry_whatever_blocks_the_host_makes() {
 fn what_comes_after_its_turn_is_late_and_only_that() {
     let mut returns = returns(64);
     (0..5).for_each(|_| run(&mut returns, 64));
-    assert_eq!(told(&mut returns), []);
+    assert_eq!(reported(&mut returns), []);
     assert_eq!(arrives(&mut returns, 64, 64, true), 0);
     // Partly late: the rest plays.
     assert_eq!(arrives(&mut returns, 192, 128, true), 64);
@@ -69,12 +69,12 @@ fn an_entry_is_told_when_nothing_can_change_it_any_more() {
     (0..2).for_each(|_| run(&mut returns, 64));
     let mut position = 64;
     while position < 64 + 12_000 {
-        assert_eq!(told(&mut returns), [], "at {position}");
+        assert_eq!(reported(&mut returns), [], "at {position}");
         arrives(&mut returns, position, 64, true);
         run(&mut returns, 64);
         position += 64;
     }
-    assert_eq!(told(&mut returns), [(0, 64, Cause::Lost)]);
+    assert_eq!(reported(&mut returns), [(0, 64, Cause::Lost)]);
     assert_eq!(all(&mut returns), [(64, 48, Cause::Faded)]);
 }
 
@@ -86,7 +86,7 @@ fn what_a_dirty_plugin_made_is_heard_and_noted() {
     returns.push_dry(0, &[0.25; 64]);
     let mut heard = Vec::new();
     let pulled = returns.pull(64, &mut |_, samples| heard.extend_from_slice(samples));
-    assert_eq!((pulled.wet, pulled.stood_in, pulled.faded), (64, 0, 0));
+    assert_eq!((pulled.wet, pulled.concealed, pulled.faded), (64, 0, 0));
     assert_eq!(heard, [0.5; 64]);
     assert_eq!(all(&mut returns), [(0, 64, Cause::Dirty)]);
 }
@@ -123,13 +123,13 @@ fn a_longer_delay_is_noted_once_and_stands_from_then_on() {
     assert_eq!(returns.set_delay(160), 160);
     assert_eq!(returns.set_delay(100), 160);
     let mut heard = Vec::new();
-    let mut stood_in = 0;
+    let mut concealed = 0;
     for block in 8..12u64 {
         arrives(&mut returns, block * 64, 64, true);
         returns.push_dry(0, &[0.25; 64]);
-        stood_in += returns.pull(64, &mut |_, samples| heard.extend_from_slice(samples)).stood_in;
+        concealed += returns.pull(64, &mut |_, samples| heard.extend_from_slice(samples)).concealed;
     }
-    assert_eq!(stood_in, 96);
+    assert_eq!(concealed, 96);
     assert_eq!(heard[48..96], [0.25; 48], "dry");
     assert_eq!(heard[96 + 48..], [0.5; 256 - 144]);
     assert_eq!(all(&mut returns), [(448 - 96, 96, Cause::Grown), (448, 48, Cause::Faded)]);

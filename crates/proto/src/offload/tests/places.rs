@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 
 use super::road::bits;
-use crate::offload::returns::{Cause, PulledReturns, Returns, ReturnsConfig, StandIn};
+use crate::offload::returns::{Cause, PulledReturns, Replacement, Returns, ReturnsConfig};
 
 const RATE: u32 = 48_000;
 const MAX: u32 = 256;
 
-fn config(delay: u32, stand_in: StandIn) -> ReturnsConfig {
-    ReturnsConfig { inputs: 2, outputs: 2, rate: RATE, delay, max_frames: MAX, stand_in }
+fn config(delay: u32, replacement: Replacement) -> ReturnsConfig {
+    ReturnsConfig { inputs: 2, outputs: 2, rate: RATE, delay, max_frames: MAX, replacement }
 }
 
 /// Input: loud, without repeated values.
@@ -62,18 +62,18 @@ impl Heard {
             heard[channel].extend_from_slice(samples);
         });
         self.clock += u64::from(frames);
-        let PulledReturns { wet, stood_in, before, .. } = pulled;
-        assert_eq!(wet + stood_in + before, frames);
+        let PulledReturns { wet, concealed, before, .. } = pulled;
+        assert_eq!(wet + concealed + before, frames);
         self.pulled.push(pulled);
     }
 }
 
-fn stand_ins() -> impl Strategy<Value = StandIn> {
+fn replacements() -> impl Strategy<Value = Replacement> {
     prop_oneof![
-        Just(StandIn::Matched),
-        Just(StandIn::Dry),
-        Just(StandIn::Conceal),
-        Just(StandIn::LastGood),
+        Just(Replacement::Matched),
+        Just(Replacement::Dry),
+        Just(Replacement::Conceal),
+        Just(Replacement::LastGood),
     ]
 }
 
@@ -83,9 +83,9 @@ proptest! {
         runs in proptest::collection::vec((1..=MAX, 0u8..10), 1..120),
         delay in prop_oneof![Just(0u32), Just(64), 1u32..2000],
         lag in 0usize..3,
-        stand_in in stand_ins(),
+        replacement in replacements(),
     ) {
-        let mut host = Heard::new(config(delay, stand_in), delay);
+        let mut host = Heard::new(config(delay, replacement), delay);
         // Each run is a block, which returns `lag` runs later, or never.
         let mut blocks: Vec<(u64, u32, bool)> = Vec::new();
         let mut missing = vec![false; 0];
@@ -112,7 +112,7 @@ proptest! {
         host.returns.settle();
         let (mut noted, mut faded) = (vec![false; played], vec![false; played]);
         while let Some(damage) = host.returns.poll_damage() {
-            prop_assert_eq!((damage.epoch, damage.stand_in), (1, stand_in));
+            prop_assert_eq!((damage.epoch, damage.replacement), (1, replacement));
             let is_faded = damage.cause == Cause::Faded;
             let listed = if is_faded { &mut faded } else { &mut noted };
             for frame in damage.from..damage.from + u64::from(damage.frames) {
@@ -138,8 +138,8 @@ proptest! {
         }
         prop_assert_eq!(&noted[..], &missing[..played]);
         prop_assert_eq!(host.returns.damage_overflow(), 0);
-        let stood_in: u64 = host.pulled.iter().map(|pulled| u64::from(pulled.stood_in)).sum();
-        prop_assert_eq!(stood_in, noted.iter().filter(|missing| **missing).count() as u64);
+        let concealed: u64 = host.pulled.iter().map(|pulled| u64::from(pulled.concealed)).sum();
+        prop_assert_eq!(concealed, noted.iter().filter(|missing| **missing).count() as u64);
     }
 
     #[test]
@@ -147,7 +147,7 @@ proptest! {
         runs in proptest::collection::vec(0..=MAX, 1..100),
         delay in 256u32..1000,
     ) {
-        let mut host = Heard::new(config(delay, StandIn::Dry), delay);
+        let mut host = Heard::new(config(delay, Replacement::Dry), delay);
         for frames in runs {
             let answer = (host.clock, frames);
             host.run(frames, &[]);
@@ -177,7 +177,7 @@ fn with_lost(config: ReturnsConfig, count: u64, lost: core::ops::Range<u64>) -> 
 
 #[test]
 fn dry_stands_in_at_the_same_delay_and_after_the_plugins_own() {
-    let mut host = with_lost(config(64, StandIn::Dry), 40, 10..20);
+    let mut host = with_lost(config(64, Replacement::Dry), 40, 10..20);
     let heard = &host.heard[1][64..];
     // After the fade, and until the sound returns.
     for (frame, heard) in heard.iter().enumerate().take(20 * 64).skip(10 * 64 + 48) {
@@ -195,8 +195,9 @@ fn dry_stands_in_at_the_same_delay_and_after_the_plugins_own() {
 type Plugin = fn(u64) -> f32;
 
 /// Output during two seconds with a plugin, and one second without it.
-fn heard_beside(stand_in: StandIn, plugin: Plugin, dry: Plugin) -> (Vec<f32>, Vec<f32>) {
-    let mut returns = Returns::new(ReturnsConfig { inputs: 1, outputs: 1, ..config(64, stand_in) });
+fn received_beside(replacement: Replacement, plugin: Plugin, dry: Plugin) -> (Vec<f32>, Vec<f32>) {
+    let mut returns =
+        Returns::new(ReturnsConfig { inputs: 1, outputs: 1, ..config(64, replacement) });
     returns.begin(64);
     let (mut heard, gone) = (Vec::new(), 2 * u64::from(RATE));
     for begin in (0..3 * u64::from(RATE)).step_by(64) {
@@ -241,7 +242,7 @@ fn what_stands_in_is_never_louder_than_the_plugin_was() {
         ("a gate", |frame| if frame % 48_000 >= 36_000 { 0.0 } else { voice(frame) }),
     ];
     for (name, plugin) in plugins {
-        let (heard, without) = heard_beside(StandIn::Matched, plugin, voice);
+        let (heard, without) = received_beside(Replacement::Matched, plugin, voice);
         assert!(peak(&without) <= peak(&heard), "{name}: {} > {}", peak(&without), peak(&heard));
         let (of_it, of_input) = (level(&heard), level(&without));
         assert!(of_input <= of_it * 1.3, "{name}: {of_input} > {of_it}");
@@ -250,22 +251,22 @@ fn what_stands_in_is_never_louder_than_the_plugin_was() {
     // Sound muted 100 ms before stays muted.
     let muted: Plugin =
         |frame| if frame < 2 * u64::from(RATE) - 4800 { steady_tone(frame) } else { 0.0 };
-    let (_, without) = heard_beside(StandIn::Matched, muted, steady_tone);
+    let (_, without) = received_beside(Replacement::Matched, muted, steady_tone);
     assert_eq!(peak(&without), 0.0);
     // Short peaks as loud as the input, and little else.
     let ticks: Plugin =
         |frame| (frame as f32 * 0.05).sin() * if frame % 1200 < 50 { 0.5 } else { 0.02 };
-    let (heard, without) = heard_beside(StandIn::Matched, ticks, steady_tone);
+    let (heard, without) = received_beside(Replacement::Matched, ticks, steady_tone);
     let ratio = level(&without) / level(&heard);
     assert!((0.8..1.2).contains(&ratio), "{ratio}");
     // `Dry` does not scale.
-    let (heard, without) = heard_beside(StandIn::Dry, |frame| voice(frame) * 0.01, voice);
+    let (heard, without) = received_beside(Replacement::Dry, |frame| voice(frame) * 0.01, voice);
     assert!(peak(&without) > 900.0 * peak(&heard));
 }
 
 #[test]
 fn where_nothing_was_heard_of_a_plugin_silence_stands_in() {
-    let mut host = Heard::new(config(64, StandIn::Matched), 64);
+    let mut host = Heard::new(config(64, Replacement::Matched), 64);
     (0..40).for_each(|_| host.run(64, &[]));
     assert!(host.heard.iter().flatten().all(|sample| *sample == 0.0));
 }
@@ -274,11 +275,12 @@ fn where_nothing_was_heard_of_a_plugin_silence_stands_in() {
 fn no_stand_in_begins_or_ends_with_a_jump() {
     let sine = |frame: u64| (frame as f32 * core::f32::consts::TAU / 480.0).sin() * 0.5;
     // Runs shorter and longer than a fade; 640 frames are missing.
-    for (stand_in, run) in [StandIn::Matched, StandIn::Dry, StandIn::Conceal, StandIn::LastGood]
-        .into_iter()
-        .flat_map(|stand_in| [64, 16].map(|run| (stand_in, run)))
+    for (replacement, run) in
+        [Replacement::Matched, Replacement::Dry, Replacement::Conceal, Replacement::LastGood]
+            .into_iter()
+            .flat_map(|replacement| [64, 16].map(|run| (replacement, run)))
     {
-        let mut host = Heard::new(config(run, stand_in), run);
+        let mut host = Heard::new(config(run, replacement), run);
         let run = u64::from(run);
         for begin in (0..6400).step_by(run as usize) {
             let samples: Vec<f32> = (begin..begin + run).map(|at| sine(at) * 0.25).collect();
@@ -296,13 +298,13 @@ fn no_stand_in_begins_or_ends_with_a_jump() {
         let most = steps.fold(0.0, f32::max);
         // The sine steps by at most 0.0065, and a fade of 48 frames by 1/30 of a difference below
         // 1.
-        assert!(most < 0.045, "{stand_in:?} steps by {most} in runs of {run}");
+        assert!(most < 0.045, "{replacement:?} steps by {most} in runs of {run}");
     }
 }
 
 #[test]
 fn what_is_no_number_passes_as_it_is() {
-    let mut host = Heard::new(config(64, StandIn::Conceal), 64);
+    let mut host = Heard::new(config(64, Replacement::Conceal), 64);
     let odd = [f32::from_bits(0x7fc0_1234), f32::NEG_INFINITY, -0.0, f32::from_bits(3)];
     let samples: Vec<f32> = odd.into_iter().cycle().take(64).collect();
     for run in 0..20u64 {
@@ -323,8 +325,10 @@ fn what_is_no_number_passes_as_it_is() {
 
 #[test]
 fn an_epoch_begins_with_nothing_of_the_one_before() {
-    for stand_in in [StandIn::Matched, StandIn::Dry, StandIn::Conceal, StandIn::LastGood] {
-        let mut host = with_lost(config(64, stand_in), 40, 38..50);
+    for replacement in
+        [Replacement::Matched, Replacement::Dry, Replacement::Conceal, Replacement::LastGood]
+    {
+        let mut host = with_lost(config(64, replacement), 40, 38..50);
         host.returns.begin(32);
         (host.clock, host.heard) = (0, [Vec::new(), Vec::new()]);
         host.run(64, &[(0, 64)]);

@@ -33,8 +33,8 @@ fn what_is_asked_for_is_read_as_it_is_written() {
         assert_eq!(text.parse::<Redundancy>().map(|asked| asked.to_string()), Ok(text.to_owned()));
     }
     for text in ["", "red", "red:", "red:0", "fec:25", "fec:x", "on", "AUTO", "red:-1"] {
-        let told = text.parse::<Redundancy>().map_err(|error| error.to_string());
-        assert!(told.is_err_and(|told| told.contains("write off")), "{text}");
+        let reported = text.parse::<Redundancy>().map_err(|error| error.to_string());
+        assert!(reported.is_err_and(|reported| reported.contains("write off")), "{text}");
     }
 }
 
@@ -51,7 +51,7 @@ fn as_many_symbols_fit_as_an_ethernet_frame_has_room_for() {
     for (channels, packet) in [(1, 48), (2, 48), (2, 96), (8, 12)] {
         let (bounds, format) = (within(10), format(channels, packet));
         let most = bounds.max_symbols(&format);
-        // Header, extension head, stamps, and a head for each 255 bytes of the repair data.
+        // Header, extension header, stamps, and a header per 255 bytes of repair data.
         let bytes = |symbols: usize| {
             let repair_data = 1 + symbols * (3 + format.payload_bytes());
             let extension: usize = 10 + 14 + repair_data + 2 * repair_data.div_ceil(255);
@@ -79,8 +79,8 @@ fn what_a_packet_carries_has_its_price_in_bytes() {
     let (bounds, format) = (within(10), format(1, 48));
     let cost = |layout| bounds.cost(&format, &layout);
     assert_eq!(cost(Layout::NONE), 0);
-    // Two copies of 144 bytes with 3 each, 1 of the repair data, 2 heads; the stamps' own 26, with two heads; to
-    // whole words.
+    // Two copies of 144 bytes with 3 bytes each, 1 byte of repair data and 2 headers; the stamps'
+    // own 26 bytes with two headers; padded to whole words.
     assert_eq!(cost(Layout::copies(2, 10)), (4 + 26 + 295 + 4_usize).next_multiple_of(4) - 28);
     assert_eq!(cost(Layout::repeated(10)), 12 + 28 + 144);
 }

@@ -3,7 +3,7 @@ use super::*;
 const RANDOM: Losses = Losses { share: 0.05, burst: 1.0 };
 const BURSTS: Losses = Losses { share: 0.2, burst: 3.0 };
 
-/// What `examples/redundancy` of the simulator measured of 3.6 million packets.
+/// Measurements of 3.6 million packets by `examples/redundancy` of the simulator.
 #[test]
 fn what_is_reckoned_to_stay_lost_is_near_what_was_measured() {
     let measured = [
@@ -19,9 +19,9 @@ fn what_is_reckoned_to_stay_lost_is_near_what_was_measured() {
     for (losses, window, symbols, by_copies, by_code) in measured {
         let copies = left_by_copies(losses, &Layout::copies(symbols, window));
         let code = left_by_code(losses, symbols, window);
-        let told = format!("{losses:?}, {window}, {symbols}: {copies:.1e}, {code:.1e}");
-        assert!((0.7..1.4).contains(&(copies / by_copies)), "{told}");
-        assert!((0.5..4.0).contains(&(code / by_code)), "{told}");
+        let reported = format!("{losses:?}, {window}, {symbols}: {copies:.1e}, {code:.1e}");
+        assert!((0.7..1.4).contains(&(copies / by_copies)), "{reported}");
+        assert!((0.5..4.0).contains(&(code / by_code)), "{reported}");
     }
 }
 

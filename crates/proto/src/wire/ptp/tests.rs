@@ -5,7 +5,7 @@ use super::*;
 const CLOCK: ClockIdentity = ClockIdentity([0x00, 0x1b, 0x21, 0xff, 0xfe, 0x0a, 0x0b, 0x0c]);
 
 fn answers() -> [PtpAnswer; 3] {
-    let told = [
+    let reported = [
         PtpData::Current {
             steps: 1,
             offset: Span::from_nanos(-1_234),
@@ -20,7 +20,7 @@ fn answers() -> [PtpAnswer; 3] {
         },
     ];
     let domain = Domain { number: 3, transport: 1 };
-    told.map(|told| PtpAnswer { domain, clock: CLOCK, sequence: 77, told })
+    reported.map(|reported| PtpAnswer { domain, clock: CLOCK, sequence: 77, reported })
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn an_error_or_a_state_that_there_is_not_is_no_answer() {
 fn a_daemon_is_locked_once_one_of_its_ports_follows_a_grandmaster() {
     let mut said = PtpAnswers::default();
     assert_eq!(said.state(), None);
-    answers().iter().for_each(|answer| said.take(answer.told));
+    answers().iter().for_each(|answer| said.take(answer.reported));
     said.take(PtpData::Port { number: 2, state: PortState::Master });
     let state = said.state().expect("it said all");
     assert!(state.is_locked());
@@ -96,7 +96,7 @@ fn what_a_daemon_answered_is_read() {
     };
     let mut said = PtpAnswers::default();
     for heard in HEARD {
-        said.take(answer(&bytes(heard)).expect("it is an answer").told);
+        said.take(answer(&bytes(heard)).expect("it is an answer").reported);
     }
     let state = said.state().expect("it said all");
     let (port, offset, path_delay) = (state.port, state.offset, state.path_delay);

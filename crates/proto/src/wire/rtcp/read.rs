@@ -26,13 +26,13 @@ pub enum InvalidReport {
     #[error("the datagram is empty")]
     Empty,
     /// Not version 2.
-    #[error("RTCP version {0} is unknown; is another protocol sent to this UDP port?")]
+    #[error("unknown RTCP version {0}; is another protocol sent to this UDP port?")]
     Version(u8),
     /// First packet outside the RTCP packet types (192 to 223, RFC 5761 §4).
-    #[error("{0} is no RTCP packet type; is audio sent to the RTCP UDP port?")]
+    #[error("unknown RTCP packet type {0}; is audio sent to the RTCP UDP port?")]
     PacketType(u8),
     /// Packet that extends beyond the datagram.
-    #[error("a packet of {claimed} bytes does not fit the {left} that are left")]
+    #[error("a packet of {claimed} bytes exceeds the {left} bytes left in the datagram")]
     Beyond {
         /// Length in the packet.
         claimed: usize,
@@ -40,10 +40,10 @@ pub enum InvalidReport {
         left: usize,
     },
     /// Padding before the last packet, not in whole words, or longer than its packet.
-    #[error("the padding of {0} bytes is out of place")]
+    #[error("misplaced padding of {0} bytes")]
     Padding(u8),
     /// Contents that exceed the packet.
-    #[error("the contents of a packet of type {0} do not fit into it")]
+    #[error("the contents of a packet of type {0} exceed the packet")]
     Contents(u8),
 }
 

@@ -48,7 +48,7 @@ pub struct RtcpReport<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReportError {
     /// Buffer too small.
-    #[error("the report takes {needed} bytes and the buffer has {room}; report in two datagrams")]
+    #[error("a report of {needed} bytes exceeds the buffer of {room}; report in two datagrams")]
     Room {
         /// Bytes of the report.
         needed: usize,

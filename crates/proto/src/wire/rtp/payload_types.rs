@@ -44,7 +44,7 @@ mod tests {
             let (rate, packet) = (Rate::new(hertz).unwrap(), Frames::new(44));
             let format = StreamFormat { coder: None, rate, channels, sample, packet, payload_type };
             for codings in [Codings::Any, Codings::ByConvention] {
-                let found = [10, 11].map(|told| coding(codings, told, &format));
+                let found = [10, 11].map(|reported| coding(codings, reported, &format));
                 let l16 = Coding::of(SampleFormat::L16);
                 assert_eq!(found, taken.map(|taken| taken.then_some(l16)), "{hertz}");
             }

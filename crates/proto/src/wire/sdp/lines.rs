@@ -91,7 +91,7 @@ fn is_noise(c: char) -> bool {
 /// Beginning of a line, without keys (RFC 4568 §9.1, RFC 8866 §5.12).
 pub(super) fn shown(text: &str) -> String {
     if text.contains("crypto") || text.contains("inline:") || text.starts_with('k') {
-        return "(kept back)".to_owned();
+        return "(hidden)".to_owned();
     }
     printable(text, SHOWN)
 }

@@ -210,7 +210,7 @@ impl<'a> Section<'a> {
         let ttl = suffix.filter(|_| address.is_ipv4()).map(|text| text.parse());
         if let Some(Err(_)) = ttl {
             self.warnings
-                .push(line.warning(SdpOddity::Expected("a time to live of 0 to 255 behind the /")));
+                .push(line.warning(SdpOddity::Expected("a TTL of 0 to 255 after the slash")));
         }
         Ok((address, ttl.and_then(Result::ok)))
     }

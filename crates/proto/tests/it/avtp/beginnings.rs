@@ -35,21 +35,25 @@ fn each_packet_that_came_before_the_first_block_is_heard_or_counted_as_unasked()
             road.play(200, |_, _| true);
             road.end();
             let counters = *road.receiver.counters();
-            let told = format!("{periods} periods, {encapsulation:?}: {counters:?}");
+            let reported = format!("{periods} periods, {encapsulation:?}: {counters:?}");
             // The first block plays two periods later; the frames due then were captured 20 ms
             // before.
             let due =
                 ((periods + 2) * PERIOD.count() - RATE.frames_nearest(LATENCY).count()).max(0);
-            assert_eq!(counters.before_start as i64, due / PDU.count(), "{told}");
-            assert_eq!(road.unheard().iter().filter(|frame| **frame < 9600).count(), 0, "{told}");
+            assert_eq!(counters.before_start as i64, due / PDU.count(), "{reported}");
+            assert_eq!(
+                road.unheard().iter().filter(|frame| **frame < 9600).count(),
+                0,
+                "{reported}"
+            );
             let of_all = (
                 counters.received as i64,
                 counters.lost,
                 counters.late,
                 counters.underrun_discarded,
             );
-            assert_eq!(of_all, (road.packets, 0, 0, 0), "{told}");
-            assert_eq!(road.passages + counters.before_start, counters.received, "{told}");
+            assert_eq!(of_all, (road.packets, 0, 0, 0), "{reported}");
+            assert_eq!(road.passages + counters.before_start, counters.received, "{reported}");
         }
     }
 }

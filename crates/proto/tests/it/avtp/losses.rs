@@ -14,21 +14,21 @@ fn packets_that_are_lost_cost_their_own_frames_and_a_fade_and_no_other_a_bit() {
         for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
             let mut road = Road::over(encapsulation, SampleFormat::L16);
             road.play(400, |packet, _| !(first..first + packets).contains(&packet));
-            let (told, lost) = (format!("{packets} from {first}"), 6 * packets);
+            let (reported, lost) = (format!("{packets} from {first}"), 6 * packets);
             let counters = *road.receiver.counters();
             // Only their own 6 frames each are concealed.
-            assert_eq!((road.missing, road.concealed), (lost, lost), "{told}");
+            assert_eq!((road.missing, road.concealed), (lost, lost), "{reported}");
             let counted = (counters.missing_frames as i64, counters.concealed_frames as i64);
-            assert_eq!(counted, (lost, lost), "{told}: {counters:?}");
-            assert_eq!((counters.lost as i64, counters.resyncs), (packets, 0), "{told}");
+            assert_eq!(counted, (lost, lost), "{reported}: {counters:?}");
+            assert_eq!((counters.lost as i64, counters.resyncs), (packets, 0), "{reported}");
             // Frames in the gap and in the fade differ; all others are identical.
             let (hole, end) = (6 * first, 6 * first + lost);
             let unheard = road.unheard();
             let (concealed, faded) = unheard.split_at(unheard.len().min(lost as usize));
-            assert_eq!(concealed, (hole..end).collect::<Vec<_>>(), "{told}");
+            assert_eq!(concealed, (hole..end).collect::<Vec<_>>(), "{reported}");
             assert!(
                 faded.iter().all(|frame| (end..end + FADE).contains(frame)),
-                "{told}: {faded:?}"
+                "{reported}: {faded:?}"
             );
         }
     }

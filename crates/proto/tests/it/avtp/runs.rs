@@ -19,7 +19,7 @@ fn runs_that_follow_each_other_within_the_latency_are_each_heard_to_their_end_at
             road.play(periods, |_, _| true);
             runs.push((begins..begins + periods * PERIOD.count(), road.within));
         }
-        let told = format!("{restarts} restarts, {aside}/16 aside");
+        let reported = format!("{restarts} restarts, {aside}/16 aside");
         for (run, (frames, within)) in runs.iter().enumerate() {
             // The first packet is on probation, and sound after silence fades in for 1 ms.
             let begins = if run > 0 { frames.start + 6 + 48 } else { frames.start };
@@ -31,8 +31,8 @@ fn runs_that_follow_each_other_within_the_latency_are_each_heard_to_their_end_at
             for frame in begins..ends {
                 let due = START + LATENCY + RATE.span_of(Frames::new(frame)) + *within;
                 assert!(
-                    is_heard(&road, frame, due, off),
-                    "{told}, {frame} of run {run}, at {due:?}"
+                    is_received(&road, frame, due, off),
+                    "{reported}, {frame} of run {run}, at {due:?}"
                 );
             }
         }
@@ -40,12 +40,12 @@ fn runs_that_follow_each_other_within_the_latency_are_each_heard_to_their_end_at
         let counted = (counters.lost, counters.late, counters.resyncs, counters.on_probation);
         // Beyond the limit, the last two share a line.
         let resyncs = restarts.min(3) as u64;
-        assert_eq!(counted, (0, 0, resyncs, restarts as u64), "{told}: {counters:?}");
+        assert_eq!(counted, (0, 0, resyncs, restarts as u64), "{reported}: {counters:?}");
     }
 }
 
 /// Whether the frame plays within `off` of `due`.
-fn is_heard(road: &Road, frame: i64, due: LocalTime, off: Span) -> bool {
+fn is_received(road: &Road, frame: i64, due: LocalTime, off: Span) -> bool {
     let nearest = RATE.frames_nearest(due - road.heard[0].0).count() as usize;
     let mut near = road.heard[nearest.saturating_sub(1)..].iter().take(3);
     near.any(|(at, heard)| *heard == Some(frame.rem_euclid(30_000)) && (*at - due).abs() <= off)

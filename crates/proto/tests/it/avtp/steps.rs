@@ -36,13 +36,13 @@ fn check(step: Step) {
     let by = Span::from_millis(millis);
     let format = format(SampleFormat::L16);
     let mut road = Road::by_wall(encapsulation, format, LATENCY, AROUND);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     road.play(first / 8 + 100, |packet, bytes| {
         let by = if packet < first { Span::ZERO } else { by };
-        told.push(set_on(encapsulation, bytes, by));
+        reported.push(set_on(encapsulation, bytes, by));
         Some(packet) != lost
     });
-    assert_eq!((told[3999], told[4000]), (u32::MAX - 124_999, 0), "they come round there");
+    assert_eq!((reported[3999], reported[4000]), (u32::MAX - 124_999, 0), "they come round there");
     let counters = *road.receiver.counters();
     let costs = i64::from(lost.is_some());
     assert_eq!((road.missing, road.concealed), (6 * costs, 6 * costs), "{step:?}");
@@ -93,16 +93,17 @@ fn times_in_the_past_or_seconds_away_are_doubted_once_and_believed_when_the_next
                 }
                 true
             });
-            let (counters, told) = (*road.receiver.counters(), format!("{millis} from {first}"));
+            let (counters, reported) =
+                (*road.receiver.counters(), format!("{millis} from {first}"));
             assert_eq!(
                 (counters.on_probation, counters.lost),
                 (doubted, 0),
-                "{told}: {counters:?}"
+                "{reported}: {counters:?}"
             );
             // Packets of the same period are placed before the next check of the due position.
             let near = |counted: u64, is: u64| counted == is || (is - 8..is).contains(&counted);
             let (lates, earlies) = (near(counters.late, late), near(counters.too_early, early));
-            assert!(lates && earlies, "{encapsulation:?} {told}: {counters:?}");
+            assert!(lates && earlies, "{encapsulation:?} {reported}: {counters:?}");
         }
     }
 }
@@ -133,7 +134,7 @@ fn a_clock_that_is_set_by_more_than_half_a_round_of_the_numbers_looks_like_a_pau
 /// Adds `by` to the presentation time of a packet; returns the original.
 fn set_on(encapsulation: Encapsulation, bytes: &mut [u8], by: Span) -> u32 {
     let time = &mut bytes[time_at(encapsulation)..][..4];
-    let told = u32::from_be_bytes([0, 1, 2, 3].map(|byte| time[byte]));
-    time.copy_from_slice(&told.wrapping_add(by.as_nanos() as u32).to_be_bytes());
-    told
+    let reported = u32::from_be_bytes([0, 1, 2, 3].map(|byte| time[byte]));
+    time.copy_from_slice(&reported.wrapping_add(by.as_nanos() as u32).to_be_bytes());
+    reported
 }

@@ -21,18 +21,18 @@ fn set_sample(world: &mut World, coding: SampleFormat) -> bool {
 }
 
 #[track_caller]
-fn heard_without_a_gap(world: &World, told: &str) {
+fn received_without_gap(world: &World, reported: &str) {
     let counters = world.receiver.counters();
-    assert_eq!((counters.lost, counters.late, counters.missing_frames), (0, 0, 0), "{told}");
-    assert_eq!((counters.resyncs, counters.resampled_frames), (0, 0), "{told}");
-    assert_eq!((counters.invalid, counters.on_probation), (0, 0), "{told}");
+    assert_eq!((counters.lost, counters.late, counters.missing_frames), (0, 0, 0), "{reported}");
+    assert_eq!((counters.resyncs, counters.resampled_frames), (0, 0), "{reported}");
+    assert_eq!((counters.invalid, counters.on_probation), (0, 0), "{reported}");
     // After the fade-in every frame is in place, across all changes.
     let heard = &world.sound()[..];
     let fits = |at: usize, index: i64| (0..3).all(|n| heard[at + n as usize] == sample(index + n));
     let begins = heard.iter().position(|sample| *sample != 0.0).expect("sound") + 40;
     let first = (0..32_003).find(|index| fits(begins, *index)).expect("its frame");
     for (heard, index) in heard[begins..].iter().zip(first..) {
-        assert_eq!(*heard, sample(index), "frame {index}, {told}");
+        assert_eq!(*heard, sample(index), "frame {index}, {reported}");
     }
 }
 
@@ -50,7 +50,7 @@ fn a_change_of_packet_time_misses_no_frame() {
             let format = world.receiver.format();
             assert_eq!(format.packet, Frames::new(packet), "period {period}, step {step}");
         }
-        heard_without_a_gap(&world, &format!("period {period}"));
+        received_without_gap(&world, &format!("period {period}"));
     }
 }
 
@@ -63,7 +63,7 @@ fn a_change_of_coding_misses_no_frame() {
         (0..100 + step).for_each(|_| world.period(perfect));
         assert_eq!(world.receiver.format().sample, coding, "step {step}");
     }
-    heard_without_a_gap(&world, "codings");
+    received_without_gap(&world, "codings");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn packets_that_overtake_each_other_across_a_change_of_coding_are_each_read_in_t
         }
     }
     assert!(world.receiver.counters().reordered > 40, "{:?}", world.receiver.counters());
-    heard_without_a_gap(&world, "overtaking");
+    received_without_gap(&world, "overtaking");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn no_packet_is_older_when_it_leaves_than_its_format_says() {
                 });
             }
         }
-        heard_without_a_gap(&world, &format!("period {period}"));
+        received_without_gap(&world, &format!("period {period}"));
     }
 }
 
@@ -133,7 +133,7 @@ fn numbers_and_time_go_on_across_a_change_and_the_marker_is_not_set() {
             });
         }
     }
-    heard_without_a_gap(&world, "numbers");
+    received_without_gap(&world, "numbers");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn changes_at_any_time_and_of_any_kind_miss_no_frame() {
             }
         }
         (0..100).for_each(|_| world.period(perfect));
-        heard_without_a_gap(&world, &format!("seed {seed}"));
+        received_without_gap(&world, &format!("seed {seed}"));
     }
 }
 
@@ -184,7 +184,7 @@ fn a_change_that_no_datagram_can_hold_is_refused_and_nothing_changes() {
     (0..400).for_each(|_| world.period(perfect));
     let format = *world.receiver.format();
     assert_eq!((format.packet, format.sample), (Frames::new(300), SampleFormat::L24));
-    heard_without_a_gap(&world, "64 channels");
+    received_without_gap(&world, "64 channels");
 }
 
 #[test]
@@ -197,17 +197,17 @@ fn a_change_of_latency_misses_no_frame_whichever_way_it_goes() {
         let (mut latency, mut steps) = (5, 0);
         while steps < 20 {
             let next = 3 + i64::from(chance.below(longest as u32 - 3));
-            let told = format!("seed {seed}, step {steps}, from {latency} to {next} ms");
+            let reported = format!("seed {seed}, step {steps}, from {latency} to {next} ms");
             world.receiver.set_link_offset(Span::from_millis(next));
             // Small changes use resampling at a third of a cent: 5 s per millisecond.
             let periods = if (next - latency).abs() <= 1 { 6000 } else { 200 };
             (0..periods).for_each(|_| world.period(perfect));
             let counters = world.receiver.counters();
             let missed = (counters.lost, counters.late, counters.missing_frames);
-            assert_eq!(missed, (0, 0, 0), "{told}: {counters:?}");
+            assert_eq!(missed, (0, 0, 0), "{reported}: {counters:?}");
             let reached = world.latency_of_the_last();
             let off = (reached - Span::from_millis(next)).abs();
-            assert!(off < Span::from_micros(60), "{told}: {reached}");
+            assert!(off < Span::from_micros(60), "{reported}: {reached}");
             (latency, steps) = (next, steps + 1);
         }
     }

@@ -201,27 +201,27 @@ fn a_latency_of_a_tenth_of_a_second_is_kept_by_arrivals_too() {
     let captured = start + world.scene.rate.span_of(Frames::new(20_000));
     // The path delay of 100 µs is unknown.
     let error =
-        world.heard_at(20_000).expect("heard") - captured - latency - Span::from_micros(100);
+        world.received_at(20_000).expect("heard") - captured - latency - Span::from_micros(100);
     assert!(error.abs() <= Span::from_micros(21), "{error}");
     assert!(world.sound()[30_000..].iter().all(|sample| *sample != 0.0));
 }
 
 #[test]
 fn a_device_that_stood_still_plays_on_with_what_came_meanwhile() {
-    for told in [true, false] {
+    for reported in [true, false] {
         let mut world = World::new(Scene { latency: Span::from_millis(50), ..Scene::default() });
         for period in 0..3000 {
             if period == 1000 {
-                world.stall(Span::from_secs(1), told);
+                world.stall(Span::from_secs(1), reported);
             }
             world.period(perfect);
         }
         let counters = *world.receiver.counters();
-        assert_eq!((counters.too_early, counters.lost), (0, 0), "told {told}: {counters:?}");
-        assert!(counters.missing_frames == 0, "told {told}: {counters:?}");
-        assert_eq!(counters.resyncs, u64::from(!told), "{counters:?}");
+        assert_eq!((counters.too_early, counters.lost), (0, 0), "told {reported}: {counters:?}");
+        assert!(counters.missing_frames == 0, "told {reported}: {counters:?}");
+        assert_eq!(counters.resyncs, u64::from(!reported), "{counters:?}");
         let error = world.latency_of_the_last() - Span::from_millis(50);
-        assert!(error.abs() <= Span::from_micros(42), "told {told}: {error}");
+        assert!(error.abs() <= Span::from_micros(42), "told {reported}: {error}");
     }
 }
 

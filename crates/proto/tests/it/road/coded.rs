@@ -48,7 +48,7 @@ fn what_looks_ahead_is_heard_at_the_latency_that_was_asked_for() {
     run(&mut world, 900);
     for index in [3_000, 9_999] {
         let captured = began + world.scene.rate.span_of(Frames::new(index));
-        let heard = world.heard_at(index).expect("it was heard");
+        let heard = world.received_at(index).expect("it was heard");
         let off = heard - captured - world.scene.latency;
         assert!(off.abs() <= Span::from_micros(21), "{off}");
     }

@@ -178,7 +178,7 @@ proptest! {
         let (mut repairer, mut equations) = (Repairer::default(), Equations::default());
         for at in order.into_iter().filter(|at| came[*at]) {
             let rebuilt = sent[at].reach(&mut repairer).expect("whole");
-            prop_assert_eq!(rebuilt, equations.told_by(&sent[at]), "by {}", sent[at].sequence);
+            prop_assert_eq!(rebuilt, equations.reported_by(&sent[at]), "by {}", sent[at].sequence);
         }
     }
 }
@@ -195,7 +195,7 @@ struct Equations {
 
 impl Equations {
     /// Packets restored by this one for the first time.
-    fn told_by(&mut self, packet: &Sent) -> BTreeMap<i64, Vec<u8>> {
+    fn reported_by(&mut self, packet: &Sent) -> BTreeMap<i64, Vec<u8>> {
         let kind = (packet.payload_type, packet.payload.len());
         match self.newest {
             None if packet.repair_data.is_empty() => return BTreeMap::new(),
@@ -255,9 +255,9 @@ impl Equations {
             solved.push((pivot, factors, sum));
         }
         let alone = solved.into_iter().filter(|(_, factors, _)| factors.len() == 1);
-        let told: BTreeMap<_, _> = alone.map(|(at, _, sum)| (at, sum)).collect();
-        self.known.extend(told.clone());
-        told
+        let reported: BTreeMap<_, _> = alone.map(|(at, _, sum)| (at, sum)).collect();
+        self.known.extend(reported.clone());
+        reported
     }
 }
 

@@ -49,7 +49,7 @@ fn a_frame_meets_the_dac_one_link_offset_after_its_capture() {
         }
         for index in [0, 1000, 5000] {
             let captured = start + world.scene.rate.span_of(Frames::new(index));
-            let error = world.heard_at(index).expect("heard") - captured - latency;
+            let error = world.received_at(index).expect("heard") - captured - latency;
             assert!(error.abs() <= Span::from_micros(21), "{latency}: off by {error}");
         }
     }
@@ -280,7 +280,7 @@ fn without_a_clock_the_fastest_arrivals_place_the_sound() {
         });
     }
     // Capture is unknown: only the path's 100 µs are added to the latency.
-    let error = world.heard_at(9000).expect("heard")
+    let error = world.received_at(9000).expect("heard")
         - (start + world.scene.rate.span_of(Frames::new(9000)))
         - Span::from_micros(5100);
     assert!(error.abs() <= Span::from_micros(250), "{error}");

@@ -60,8 +60,8 @@ fn sound_of_a_stranger_under_the_senders_name_is_not_mixed_in() {
     );
     assert_eq!((counters.missing_frames, counters.resyncs), (0, 0), "{counters:?}");
     assert!(world.heard_whole_at_the_end());
-    let told = Stranger { from: stranger(), poses: true };
-    assert_eq!(world.receiver.stranger(), Some(told));
+    let reported = Stranger { from: stranger(), poses: true };
+    assert_eq!(world.receiver.stranger(), Some(reported));
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl Scene {
     }
 
     /// A card's timestamp for the instant `at`.
-    fn told(&self, at: LocalTime) -> LocalTime {
+    fn reported(&self, at: LocalTime) -> LocalTime {
         let turn = core::f64::consts::PI * at.as_nanos() as f64 / 1e9;
         at + Span::from_nanos((self.wander.as_nanos() as f64 * turn.sin()) as i64)
     }
@@ -199,7 +199,7 @@ impl World {
             .flat_map(|index| self.frame(sample(index)))
             .collect();
         self.captured += frames;
-        let capture = self.scene.told(self.now);
+        let capture = self.scene.reported(self.now);
         self.now += span;
         let times = BlockTimes { capture, taken: self.now, now: self.now };
         let place = self.place;
@@ -243,8 +243,8 @@ impl World {
     }
 
     /// The receiver's card stalls for `span`, and reports the frames or not.
-    pub(crate) fn stall(&mut self, span: Span, told: bool) {
-        if told {
+    pub(crate) fn stall(&mut self, span: Span, reported: bool) {
+        if reported {
             self.starves = self.scene.rate.frames_within(span);
         }
         self.wakes += span;
@@ -276,8 +276,8 @@ impl World {
         let span = card.unstretch(rate.span_of(self.scene.period));
         let meets = wakes + span;
         let passages = &mut self.heard.passages;
-        let (told, clock) = (self.scene.told(meets), self.scene.clock());
-        let times = PullTimes { now: wakes, meets: told, skipped, clock };
+        let (reported, clock) = (self.scene.reported(meets), self.scene.clock());
+        let times = PullTimes { now: wakes, meets: reported, skipped, clock };
         let pulled = self.receiver.pull(&mut out, times, |passage| passages.push(passage));
         self.heard.pulled.push(pulled);
         if pulled.missing > Frames::ZERO {
@@ -310,7 +310,7 @@ impl World {
     }
 
     /// Playback time of the captured frame `index`, found by its value.
-    pub(crate) fn heard_at(&self, index: i64) -> Option<LocalTime> {
+    pub(crate) fn received_at(&self, index: i64) -> Option<LocalTime> {
         let wanted = [sample(index), sample(index + 1), sample(index + 2)];
         self.heard
             .samples

@@ -70,7 +70,7 @@ proptest! {
 /// Last mapping of the listener, and its error.
 fn mapped(talk: &Talk) -> (ClockMapping, Span) {
     let mapping = talk
-        .told(1)
+        .reported(1)
         .filter_map(|e| if let Event::Mapped(_, mapping) = e { Some(*mapping) } else { None })
         .next_back()
         .expect("mapped");
@@ -168,7 +168,7 @@ fn a_peer_on_the_same_host_is_mapped_by_its_first_report() {
         let mut mapped = None;
         let mut receiver = session(2, Span::ZERO, host);
         let arrival = now + Span::from_millis(3);
-        let told = receiver.handle(
+        let reported = receiver.handle(
             &buffer[..bytes],
             ReportArrival::exact(From::UNKNOWN, arrival),
             |event| {
@@ -177,7 +177,7 @@ fn a_peer_on_the_same_host_is_mapped_by_its_first_report() {
                 }
             },
         );
-        assert_eq!(told, Ok(()));
+        assert_eq!(reported, Ok(()));
         assert_eq!(mapped.is_some(), host == Some(here));
         let Some(mapping) = mapped else { continue };
         assert_eq!((mapping.source, mapping.uncertainty), (ClockSource::Host, Span::ZERO));

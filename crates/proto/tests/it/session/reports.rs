@@ -12,7 +12,7 @@ use super::talk::{FORMAT, LISTENER, SENDER, Talk, steady};
 fn the_stream_and_its_promise_are_announced() {
     let mut talk = Talk::new(steady(Span::from_millis(1), Span::from_millis(1)));
     talk.run(Span::from_millis(100));
-    let announced = talk.told(1).find_map(|event| match event {
+    let announced = talk.reported(1).find_map(|event| match event {
         Event::Announced(ssrc, announcement) => Some((*ssrc, *announcement)),
         _ => None,
     });
@@ -26,7 +26,7 @@ fn a_sender_report_pairs_a_frame_with_its_capture() {
     let mut talk = Talk::new(steady(Span::from_millis(1), Span::from_millis(1)));
     talk.run(Span::from_secs(3));
     let mut seen = 0;
-    for event in talk.told(1) {
+    for event in talk.reported(1) {
         let Event::Captured(ssrc, rtp_timestamp, wall) = event else { continue };
         // Frame 288 was captured when the sender's clock was 5001 s.
         let captured = LocalTime::from_nanos(5_001_000_000_000);
@@ -67,7 +67,7 @@ fn the_latency_reached_and_the_loss_go_back_to_the_sender() {
     talk.hosts[1].session.set_receiving(Receiving { expected: 2000, received: 1750, ..heard });
     talk.run(Span::from_secs(5));
     let blocks: Vec<_> = talk
-        .told(0)
+        .reported(0)
         .filter_map(|e| if let Event::Reception(_, block) = e { Some(*block) } else { None })
         .collect();
     let last = blocks.last().expect("reported");
@@ -75,8 +75,8 @@ fn the_latency_reached_and_the_loss_go_back_to_the_sender() {
     assert_eq!((last.fraction_lost, last.cumulative_lost), (0, 250));
     let fractions: Vec<_> = blocks.iter().map(|b| b.fraction_lost).filter(|f| *f > 0).collect();
     assert_eq!(fractions, [64], "a quarter, told once");
-    assert!(talk.told(0).any(|event| *event == Event::Effective(LISTENER, effective)));
-    assert!(talk.told(0).any(|event| *event == Event::Losses(LISTENER, losses)));
+    assert!(talk.reported(0).any(|event| *event == Event::Effective(LISTENER, effective)));
+    assert!(talk.reported(0).any(|event| *event == Event::Losses(LISTENER, losses)));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn duplicates_make_the_loss_negative_and_the_fraction_nothing() {
         ..Receiving::default()
     });
     talk.run(Span::from_secs(2));
-    let block = talk.told(0).find_map(|event| match event {
+    let block = talk.reported(0).find_map(|event| match event {
         Event::Reception(_, block) => Some(*block),
         _ => None,
     });
@@ -112,7 +112,7 @@ fn another_stream_begins_its_own_count_of_loss() {
     talk.hosts[1].session.set_receiving(Receiving { expected: 2100, received: 1075, ..heard });
     talk.run(Span::from_secs(2));
     let fractions: Vec<_> = talk
-        .told(0)
+        .reported(0)
         .filter_map(|e| if let Event::Reception(_, block) = e { Some(block) } else { None })
         .map(|block| block.fraction_lost)
         .filter(|fraction| *fraction > 0)

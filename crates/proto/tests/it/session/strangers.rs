@@ -34,7 +34,7 @@ fn a_thousand_strangers_neither_grow_it_nor_hurry_it_nor_drive_out_the_peer() {
         .iter()
         .filter(|(host, at)| *host == 0 && talk.now - *at <= Span::from_millis(600));
     assert!(since.count() >= 1, "the true peer is still mapped");
-    let best = talk.told(0).filter_map(|e| match e {
+    let best = talk.reported(0).filter_map(|e| match e {
         Event::Mapped(_, mapping) => Some(mapping.uncertainty),
         _ => None,
     });
@@ -67,7 +67,7 @@ fn an_answer_to_no_question_maps_nothing() {
 }
 
 /// Events for this report from a host, while the source is elsewhere.
-fn told(session: &mut Session, from: From, bytes: &[u8], at: LocalTime) -> Vec<Event> {
+fn reported(session: &mut Session, from: From, bytes: &[u8], at: LocalTime) -> Vec<Event> {
     let mut events = vec![];
     let whole = session.handle(bytes, ReportArrival::exact(from, at), |event| events.push(event));
     assert_eq!(whole, Ok(()));
@@ -103,28 +103,28 @@ fn once_a_source_is_heard_no_other_host_speaks_for_it() {
     };
     let (truth, lie, goodbye) = (write(5, false), write(500, false), write(500, true));
     // Before, both hosts are accepted, as separate authors.
-    assert_eq!(told(&mut listener, own.host(), &truth, now).len(), 1);
-    assert_eq!(told(&mut listener, other.host(), &lie, now).len(), 1);
-    listener.set_heard(Some((SENDER, SourceEndpoints::only(own))));
+    assert_eq!(reported(&mut listener, own.host(), &truth, now).len(), 1);
+    assert_eq!(reported(&mut listener, other.host(), &lie, now).len(), 1);
+    listener.set_received(Some((SENDER, SourceEndpoints::only(own))));
     assert_eq!(listener.announcement(SENDER), Some(announcement(5)), "of the one that is heard");
     for forged in [&lie, &goodbye] {
-        assert_eq!(told(&mut listener, other.host(), forged, now), []);
+        assert_eq!(reported(&mut listener, other.host(), forged, now), []);
     }
     assert_eq!((listener.foreign(), listener.announcement(SENDER)), (2, Some(announcement(5))));
     // A second network of the sender counts as the same author.
     let both = SourceEndpoints::only(own)
         .with(Endpoint::new("10.1.0.1:5004".parse().unwrap(), 2))
         .unwrap();
-    listener.set_heard(Some((SENDER, both)));
+    listener.set_received(Some((SENDER, both)));
     let more = write(7, false);
     let by_the_other = address("10.1.0.1:5005").host();
-    assert_eq!(told(&mut listener, by_the_other, &more, now).len(), 1);
+    assert_eq!(reported(&mut listener, by_the_other, &more, now).len(), 1);
     assert_eq!(listener.announcement(SENDER), Some(announcement(7)));
     // Reports of a stranger about itself are accepted.
     let mut own_name = RtcpReport::new(0x99);
     own_name.bye = true;
     let mut buffer = [0; 1400];
     let written = own_name.write(&mut buffer).unwrap();
-    let left = told(&mut listener, other.host(), &buffer[..written], now);
+    let left = reported(&mut listener, other.host(), &buffer[..written], now);
     assert_eq!(left, [Event::Left(0x99)]);
 }

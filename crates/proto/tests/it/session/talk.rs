@@ -139,12 +139,12 @@ impl Talk {
         let (_, (to, bytes)) = self.on_the_way.pop_first().expect("one is on the way");
         let arrival = self.hosts[to].local(self.now);
         let mut events = vec![];
-        let told = self.hosts[to].session.handle(
+        let reported = self.hosts[to].session.handle(
             &bytes,
             ReportArrival::exact(From::UNKNOWN, arrival),
             |e| events.push(e),
         );
-        told.expect("what a session writes can be read");
+        reported.expect("what a session writes can be read");
         for event in events {
             if let Event::Mapped(ssrc, mapping) = event {
                 let peer = &self.hosts[1 - to];
@@ -161,7 +161,7 @@ impl Talk {
         }
     }
 
-    pub(crate) fn told(&self, host: usize) -> impl DoubleEndedIterator<Item = &Event> {
+    pub(crate) fn reported(&self, host: usize) -> impl DoubleEndedIterator<Item = &Event> {
         self.hosts[host].events.iter().map(|(_, event)| event)
     }
 }

@@ -86,7 +86,7 @@ fn announcement() -> Announcement {
             payload_type: 97,
         },
         packing_age: Span::from_millis(1),
-        host: Some(HostClock::of(b"studio").told(Span::from_secs(1_700_000_000))),
+        host: Some(HostClock::of(b"studio").reported(Span::from_secs(1_700_000_000))),
         card: Some(ClockId::of(&[b"card"])),
         wants_feedback: true,
     }

@@ -213,7 +213,7 @@ fn a_stream_that_is_not_there_any_more_is_opened_anew() {
 fn a_stream_that_its_worker_gave_up_is_closed_said_and_opened_anew_a_second_later() {
     let (_offloaded, standing, mut errand) = errand();
     let mut script = Script { openings: [opened(1), opened(2)].into(), ..Script::default() };
-    script.lives = [Alive::GivenUp("it crashed".into())].into();
+    script.lives = [Alive::Abandoned("it crashed".into())].into();
     see_to(&mut errand, &mut script, 0..20);
     standing.begin_run();
     see_to(&mut errand, &mut script, 20..100);

@@ -55,7 +55,7 @@ impl ThinLink {
         for Namespace { name, interface, address } in ends {
             let tunnel = tunnel(interface).map_err(|error| {
                 let why = format!("/dev/net/tun: {error}");
-                skipped(Lack::told_by(&why), &why);
+                skipped(Lack::reported_by(&why), &why);
             });
             tunnels.push(tunnel.ok()?);
             can(&[

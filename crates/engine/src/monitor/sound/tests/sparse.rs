@@ -12,7 +12,7 @@ fn found(away: i64) -> (Vec<FoundPacket>, usize) {
     for number in 0..packets + AHEAD {
         if number < packets {
             let media = MediaTime::from_frames((number * BLOCK) as i64);
-            world.tap.told(media, 1, block(number));
+            world.tap.reported(media, 1, block(number));
             if number % 64 == 0 {
                 world.expect(number * BLOCK);
             }

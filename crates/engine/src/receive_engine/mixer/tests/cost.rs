@@ -223,7 +223,7 @@ impl CostWorld {
             xruns: 0,
             lead: Lead::NONE,
             woke: LocalTime::ZERO,
-            told: LocalTime::ZERO,
+            reported: LocalTime::ZERO,
         };
         let begin = LocalTime::ZERO + Span::from_secs(10);
         Self {
@@ -252,7 +252,7 @@ impl CostWorld {
         self.send(now);
         // With the machine's clock, the statuses would fall into different periods in each run.
         let tells = self.period.is_multiple_of(TOLD);
-        self.mixer.told = if tells { LocalTime::ZERO } else { LocalTime::NEVER };
+        self.mixer.reported = if tells { LocalTime::ZERO } else { LocalTime::NEVER };
         let (mut samples, meets) = ([0.0; SAMPLES], now + RING);
         let (uncertainty, skipped) = (Span::ZERO, Frames::ZERO);
         let playback = Side { samples: &mut samples, meets, uncertainty, skipped };

@@ -14,13 +14,13 @@ fn an_error_is_told_and_that_the_same_goes_on_is_no_news() {
     let to = vec![receiver.local()];
     let options = UdpOptions { datagram_bytes, ..UdpOptions::sender(to) };
     let mut sender = DirectLink::open(&options).unwrap();
-    let (teller, mut told) = telling(4);
+    let (teller, mut reported) = telling(4);
     sender.tell(teller);
     for len in [1, datagram_bytes, datagram_bytes] {
         sender.queue(&outgoing(&mut vec![0; len]));
         sender.flush();
     }
     assert_eq!(sender.counters().send_errors, 2);
-    assert_eq!(told.events.pop().unwrap(), LinkEvent::Error(libc::EMSGSIZE));
-    assert!(told.events.pop().is_err());
+    assert_eq!(reported.events.pop().unwrap(), LinkEvent::Error(libc::EMSGSIZE));
+    assert!(reported.events.pop().is_err());
 }

@@ -111,16 +111,17 @@ fn rows(
     }
     if are_launch_times(&launched(outcome, counted)) {
         row.invalid = Some(
-            "packets came at the intervals of their launch times to the nanosecond: the receiver was told those for \
-             arrivals, as within one network namespace; give it another (--with netns:NAME)"
+            "packets arrived at exactly the intervals of their launch times: the kernel reported \
+             launch times as arrivals, as within one network namespace; use another namespace \
+             (--with netns:NAME)"
                 .to_owned(),
         );
         return vec![row];
     }
     if packets.len() < 2 {
         row.invalid = Some(
-            "no two packets that count arrived; the receiver is to be at the other end of the interface that they leave \
-             by (--with PLACE, by Ethernet --avtp HERE,THERE)"
+            "fewer than two counted packets arrived; the receiver must be at the other end of the \
+             interface that they leave by (--with PLACE, over Ethernet --avtp HERE,THERE)"
                 .to_owned(),
         );
         return vec![row];

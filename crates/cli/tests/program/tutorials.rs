@@ -1,0 +1,347 @@
+//! The commands of `docs/tutorials`, each run as its page has it, in two network namespaces.
+//!
+//! A page names the machine of each block of commands. Only devices, addresses and durations are replaced.
+
+use std::fs::{read_to_string, remove_file, write};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::common::network::{Cable, Namespace};
+use crate::common::program::{Call, Ended, Running, call, words};
+use crate::common::said;
+use crate::common::sound::{Shape, Sound};
+use crate::common::{Folder, grows, shared, until};
+use crate::secure_shell::ThereBySsh;
+
+/// A tutorial that is not done yet, and two machines for it.
+struct Page {
+    name: &'static str,
+    /// The commands that have not run, each with its machine.
+    commands: Vec<(String, String)>,
+    /// The lines of output that the page quotes, up to their first figure.
+    quoted: Vec<String>,
+    configurations: Vec<String>,
+    /// Exact replacements in commands and configurations.
+    replaced: Vec<(String, String)>,
+    cable: Cable,
+    homes: [Folder; 2],
+    /// The current folder of both machines.
+    folder: Folder,
+    output: Vec<String>,
+}
+
+impl Page {
+    /// `None`, with a message, if this machine has no network namespaces.
+    fn open(name: &'static str, replaced: &[(&str, &str)]) -> Option<Self> {
+        let owned = |(from, to): &(&str, &str)| ((*from).to_owned(), (*to).to_owned());
+        let mut page = Self {
+            name,
+            commands: Vec::new(),
+            quoted: Vec::new(),
+            configurations: Vec::new(),
+            replaced: replaced.iter().map(owned).collect(),
+            cable: Cable::lay()?,
+            homes: [Folder::new(), Folder::new()],
+            folder: Folder::new(),
+            output: Vec::new(),
+        };
+        let song = Sound::noise(Shape::STEREO_24, 1500, 3);
+        ["song.flac", "page.wav"].iter().for_each(|file| song.write(&page.folder.file(file)));
+        let path = format!("{}/../../docs/tutorials/{name}.md", env!("CARGO_MANIFEST_DIR"));
+        let text = read_to_string(path).unwrap();
+        let parts: Vec<&str> = text.split("```").collect();
+        for [above, block] in parts.as_chunks().0 {
+            let (kind, body) = block.split_once('\n').expect("a block");
+            match kind {
+                "sh" => page.read_commands(above, body),
+                "text" => page.quoted.extend(body.lines().map(up_to_figure)),
+                "toml" => page.configurations.push(body.to_owned()),
+                "conf" => {}
+                other => panic!("{name}.md: a block of {other:?}: {body}"),
+            }
+        }
+        Some(page)
+    }
+
+    /// The commands of a block. The line above it is `On MACHINE:`.
+    fn read_commands(&mut self, above: &str, body: &str) {
+        let line = above.lines().rfind(|line| !line.is_empty()).unwrap_or_default();
+        let machine = line.strip_prefix("On ").and_then(|line| line.strip_suffix(':'));
+        let machine = machine.unwrap_or_else(|| panic!("{}.md: no machine: {body}", self.name));
+        for line in body.replace("\\\n", " ").lines().map(words) {
+            if line.iter().any(|word| word == "taut") {
+                self.commands.push((machine.to_owned(), line.join(" ")));
+            }
+        }
+    }
+
+    fn place(&self, machine: &str) -> (&Namespace, &Path) {
+        match machine {
+            "home" | "shop" | "desk" | "both" | "ssh" => (&self.cable.left, self.homes[0].path()),
+            "studio" | "office" | "kitchen" => (&self.cable.right, self.homes[1].path()),
+            other => panic!("{}.md: unknown machine {other:?}", self.name),
+        }
+    }
+
+    fn replaced(&self, text: &str, machine: &str) -> String {
+        let (desk, studio) = (self.cable.left.address, self.cable.right.address);
+        let text =
+            self.replaced.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+        let text =
+            text.replace("MACHINE", machine).replace("10.0.0.1", desk).replace("10.0.0.2", studio);
+        text.replace("iface=eth0", &format!("iface={}", self.place(machine).0.interface))
+    }
+
+    /// A line of a shell on a machine.
+    fn shell(&self, machine: &str, line: &str) -> Call {
+        let (place, home) = self.place(machine);
+        let line = self.replaced(line, machine);
+        let line = line.strip_prefix("sudo ").unwrap_or(&line);
+        let options = line.strip_prefix("taut ").expect("a command of taut");
+        let line = format!("exec {} {options}", env!("CARGO_BIN_EXE_taut"));
+        let call = call("sh", ["-c", &line]).in_folder(self.folder.path());
+        call.within(place).with("TAUT_HOME", home).with("XDG_RUNTIME_DIR", home)
+    }
+
+    /// The next command of the page that has not run and begins so.
+    #[track_caller]
+    fn command(&mut self, begins: &str) -> Call {
+        let index = self.commands.iter().position(|(_, line)| line.starts_with(begins));
+        let index = index.unwrap_or_else(|| panic!("{}.md lacks {begins:?}", self.name));
+        let (machine, line) = self.commands.remove(index);
+        self.shell(&machine, &line)
+    }
+
+    /// Runs a command to its end.
+    #[track_caller]
+    fn run(&mut self, begins: &str) -> Ended {
+        let ended = self.command(begins).run();
+        self.note(ended)
+    }
+
+    fn note(&mut self, ended: Ended) -> Ended {
+        let lines = ended.out.lines().chain(ended.said.iter().map(String::as_str));
+        self.output.extend(lines.map(|line| line.trim().to_owned()));
+        ended
+    }
+
+    #[track_caller]
+    fn stop(&mut self, running: Running) -> Ended {
+        running.signal("-INT");
+        self.note(running.end())
+    }
+
+    /// `taut pair` at both ends, whose users type y.
+    #[track_caller]
+    fn pair(&mut self, there: &str) {
+        let waits = self.command("taut pair").asked().start().wait_for("waiting at");
+        let calls = self.command(&format!("taut pair {there}=")).asked().start().wait_for("type y");
+        let waits = waits.wait_for("type y").tell("y");
+        for end in [calls.tell("y"), waits] {
+            let ended = end.end().well();
+            self.note(ended);
+        }
+    }
+
+    /// `taut devices` and `taut doctor`, which fails if a check does.
+    #[track_caller]
+    fn checks_the_machine(&mut self) {
+        assert!(self.run("taut devices").well().out.contains("virtual:"));
+        let doctor = self.run("sudo taut doctor");
+        assert!(doctor.status.is_some_and(|status| status <= 1), "{doctor:#?}");
+        assert!(doctor.out.lines().any(|line| line.starts_with("ok ")), "{doctor:#?}");
+    }
+
+    /// Runs a command of `taut` that takes its options from a configuration of the page.
+    #[track_caller]
+    fn configured(&mut self, machine: &str, command: &str) -> Call {
+        let section = format!("[{command}]");
+        let index = self.configurations.iter().position(|text| text.starts_with(&section));
+        let text = self.configurations.swap_remove(index.expect("a configuration"));
+        let home = self.place(machine).1;
+        write(home.join("tautline.toml"), self.replaced(&text, machine)).unwrap();
+        self.shell(machine, &format!("taut {command} --report none"))
+    }
+
+    #[track_caller]
+    fn serves_as_configured(&mut self, machine: &str) {
+        let serve = self.configured(machine, "serve").listened_to().start();
+        self.stop(serve.wait_for(said::AWAITS_CALLS)).well();
+    }
+
+    #[track_caller]
+    fn recorded(&self, file: &str) {
+        let file = self.folder.file(file);
+        let sound = Sound::read(&file);
+        remove_file(&file).unwrap();
+        assert!(sound.begins().is_some(), "{}.md: {file:?} is silent", self.name);
+    }
+
+    /// Every command of the page ran, every quoted line was printed, every configuration was used.
+    #[track_caller]
+    fn is_complete(self) {
+        let Self { name, commands, configurations, mut quoted, output, .. } = self;
+        assert!(commands.is_empty(), "{name}.md: this test does not know {commands:#?}");
+        assert!(configurations.is_empty(), "{name}.md: unused: {configurations:#?}");
+        let is_printed = |quote: &String| output.iter().any(|line| line.starts_with(quote));
+        quoted.retain(|quote| !is_printed(quote));
+        assert!(quoted.is_empty(), "{name}.md: {quoted:#?} is not in {output:#?}");
+    }
+}
+
+/// The part of a quoted line that is the same on each machine.
+fn up_to_figure(line: &str) -> String {
+    let end = line.find(|letter: char| letter.is_ascii_digit()).unwrap_or(line.len());
+    line[..end].trim().to_owned()
+}
+
+#[test]
+fn commands_of_the_musician_tutorial_work() {
+    shared(|| {
+        let devices = [
+            ("taut call", "taut call --duration 2s --overwrite"),
+            ("--input jack:duet", "--input tone:440"),
+            ("--output jack:duet", "--output file:MACHINE.wav"),
+            ("--ptime 1ms --latency 8ms", "--ptime 1ms --latency 8ms --report-file call.json"),
+            ("\"jack:duet\"", "\"null:\""),
+        ];
+        let Some(mut page) = Page::open("musician", &devices) else { return };
+        page.checks_the_machine();
+        page.pair("studio");
+        let serve = page.command("taut serve").listened_to().start().wait_for(said::AWAITS_CALLS);
+        let call = page.run("taut call").well();
+        assert!(call.said.iter().any(|line| line.contains(said::IN_A_CALL)), "{call:#?}");
+        page.recorded("home.wav");
+        page.run("taut call").well();
+        page.recorded("duet.wav");
+        page.stop(serve).well();
+        page.recorded("studio.wav");
+        let report = read_to_string(page.folder.file("call.json")).unwrap();
+        let report: Value = serde_json::from_str(&report).unwrap();
+        let latency = &report["directions"][0]["streams"][0]["latency"];
+        assert_eq!(latency["configured_ns"], 8_000_000, "{report:#}");
+        page.serves_as_configured("studio");
+        page.is_complete();
+    });
+}
+
+#[test]
+fn commands_of_the_remote_worker_tutorial_work() {
+    shared(|| {
+        let devices = [
+            ("taut serve", "taut serve --input tone:440 --output file:MACHINE.wav"),
+            ("taut call", "taut call --duration 2s --input tone:300 --output file:MACHINE.wav"),
+            ("ssh:me@10.0.0.2", "ssh:there"),
+        ];
+        let Some(mut page) = Page::open("remote-worker", &devices) else { return };
+        page.checks_the_machine();
+        page.pair("office");
+        let serve = page.command("taut serve").listened_to().start().wait_for(said::AWAITS_CALLS);
+        page.run("taut call office").well();
+        page.recorded("home.wav");
+        page.run("taut call office --record").well();
+        page.recorded("home.wav");
+        page.recorded("interview.wav");
+        page.stop(serve).well();
+        page.recorded("office.wav");
+        if let Some(there) = ThereBySsh::new() {
+            there.uses_home(page.homes[1].path());
+            // ssh logs in to the namespace of the caller: the server runs there.
+            let serve = page.shell("home", "taut serve");
+            let serve = serve.with("TAUT_HOME", page.homes[1].path()).listened_to().start();
+            let serve = serve.wait_for(said::AWAITS_CALLS);
+            for begins in ["taut pair office=ssh:", "taut call office=ssh:"] {
+                let call = there.seen_by(page.command(begins));
+                page.note(call.run().well());
+            }
+            page.recorded("home.wav");
+            page.stop(serve).well();
+            page.recorded("ssh.wav");
+        } else {
+            page.commands.retain(|(_, line)| !line.contains("=ssh:"));
+        }
+        page.serves_as_configured("office");
+        page.is_complete();
+    });
+}
+
+#[test]
+fn commands_of_the_installer_tutorial_work() {
+    shared(|| {
+        let devices = [
+            ("--output alsa:hw:0", "--output file:kitchen.wav --overwrite"),
+            ("alsa:hw:0", "file:boot.wav"),
+            ("/srv/music/song.flac", "song.flac"),
+            ("logger", "echo >lost.txt"),
+        ];
+        let Some(mut page) = Page::open("installer", &devices) else { return };
+        page.checks_the_machine();
+        let room = page.command("taut recv").start().listening();
+        let send = page.command("taut send").start();
+        grows(&page.folder.file("kitchen.wav"), 1000);
+        page.run("taut top --once").well();
+        page.stop(send).well();
+        page.stop(room).well();
+        page.recorded("kitchen.wav");
+        let room = page.command("taut recv").start().listening();
+        page.run("taut send --input file:page.wav").well();
+        page.stop(room).well();
+        page.recorded("kitchen.wav");
+        let line = "taut recv --from rtp://239.69.1.1:5004?iface=eth0 --output null:";
+        let room = page.shell("kitchen", line).start().listening();
+        let send = page.command("taut send").start();
+        let lost = page.folder.file("lost.txt");
+        thread::sleep(Duration::from_secs(2));
+        room.signal("-KILL");
+        until("the lost room is not reported", || lost.metadata().is_ok_and(|file| file.len() > 0));
+        assert!(read_to_string(&lost).unwrap().starts_with(page.cable.right.address));
+        page.stop(send).well();
+        let room = page.configured("kitchen", "recv").start();
+        let send = page.configured("shop", "send").start();
+        grows(&page.folder.file("boot.wav"), 1000);
+        [send, room].into_iter().for_each(|end| drop(page.stop(end).well()));
+        page.recorded("boot.wav");
+        page.is_complete();
+    });
+}
+
+#[test]
+fn commands_of_the_engineer_tutorial_work() {
+    shared(|| {
+        let devices = [
+            ("ssh -o BatchMode=yes studio ", ""),
+            ("--latency 30ms --packet-log", "--latency 400ms --packet-log"),
+            ("--duration 10s", "--duration 2s --settle 1s"),
+            (
+                "--output alsa:hw:0 --input alsa:hw:0",
+                "--output virtual:?cable=x --input virtual:?cable=x",
+            ),
+        ];
+        let Some(mut page) = Page::open("engineer", &devices) else { return };
+        let studio = format!("netns:{}", page.cable.right.name);
+        page.replaced.push(("ssh:studio".to_owned(), studio));
+        assert!(page.run("ssh ").well().out.starts_with("taut "));
+        for file in ["before.json", "after.json"] {
+            page.run("taut lab stages").well();
+            let report = read_to_string(page.folder.file(file)).unwrap();
+            assert!(report.contains("\"stages\""), "{file}: {report}");
+        }
+        assert!(page.folder.file("before.html").exists());
+        let compared = page.run("taut lab compare");
+        assert_eq!(compared.status, Some(5), "{compared:#?}");
+        let recv = page.command("taut recv").start().listening();
+        page.run("taut send").well();
+        let ended = recv.end().well();
+        page.note(ended);
+        page.run("taut join").well();
+        let csv = read_to_string(page.folder.file("packets.csv")).unwrap();
+        assert!(csv.starts_with("rtp_timestamp,capture_ns,"), "{csv}");
+        assert!(csv.lines().count() > 1000, "{csv}");
+        page.run("taut compare song.flac heard.wav").well();
+        page.run("taut lab delay").well();
+        page.is_complete();
+    });
+}
