@@ -1,4 +1,4 @@
-"""One virtual cable: taut at one end of it, a player of a tone or a recorder at the other."""
+"""A virtual cable: taut at one end, a player of a tone or a recorder at the other."""
 
 import contextlib
 import csv
@@ -20,14 +20,14 @@ LEDGER = "/run/{}.csv"
 
 class Cable:
     def __init__(self, way, number, card="Loopback"):
-        """What is played to the card's device 0 is captured from its device 1."""
+        """The card's device 1 captures the audio that its device 0 plays."""
         near = WAYS[::-1].index(way)
         self.way, self.number = way, number
         self.near, self.far = (f"hw:{card},{device},{number}" for device in (near, 1 - near))
         self.status = f"/proc/asound/{card}/pcm{near}{way[0]}/sub{number}/status"
 
     def device(self, options=""):
-        """For taut, in the format of the other end."""
+        """The device of taut, in the format of the other end."""
         return f"alsa:{self.near}?format=S16_LE{options}"
 
     def runs(self):
@@ -37,7 +37,7 @@ class Cable:
 
     @contextlib.contextmanager
     def far_end(self, period):
-        """Plays a tone or records: an ordinary program, with a long buffer. Either must not stumble itself."""
+        """Plays a tone or records with an ordinary program. Its buffer is long, so that it has no xruns."""
         write_tone()
         program = ["aplay", TONE] if self.way == "capture" else ["arecord", RECORDED]
         command = [program[0], "-q", "-D", self.far, f"--period-size={period}",
@@ -54,7 +54,7 @@ class Cable:
 
 
 def write_tone(seconds=20):
-    """997 Hz at a quarter of full scale: whole in each second."""
+    """Writes 997 Hz at a quarter of full scale: whole periods in each second."""
     second = array("h")
     for frame in range(48000):
         second.extend([round(8192 * math.sin(2 * math.pi * 997 * frame / 48000))] * 2)
@@ -64,13 +64,13 @@ def write_tone(seconds=20):
 
 
 class Carried:
-    """What was known once all had ended."""
+    """Results of a run."""
 
     def __init__(self):
         self.reports, self.met, self.late = {}, [], 0
 
     def subject(self, way):
-        """The report of the program that had the card."""
+        """The report of the program that used the card."""
         return self.reports["send" if way == "capture" else "recv"]
 
     def counters(self, way):
@@ -79,8 +79,7 @@ class Carried:
 
 @contextlib.contextmanager
 def carried(cable, shape, seconds, options=""):
-    """taut carries sound from the cable into a file, or a tone to the cable, for so many seconds after it knew
-    how: what it told is in the value afterwards."""
+    """taut sends audio from the cable to a file, or a tone to the cable. Afterwards the yielded value has the results."""
     result, programs = Carried(), {}
     address = f"rtp://127.0.0.1:{5900 + 2 * cable.number + 20 * WAYS.index(cable.way)}"
     from_card = cable.way == "capture"
@@ -110,11 +109,11 @@ def carried(cable, shape, seconds, options=""):
 
 
 def met(role, column):
-    """When each packet met the card's converter, by its ledger, as (frame, instant), and how many came too late
-    for that."""
+    """When each packet was at the card's converter, as (frame, instant), and the number of late packets, from the packet
+    log."""
     with open(LEDGER.format(role)) as ledger:
         lines = list(csv.DictReader(ledger))
-    # They begin anywhere in 32 bits.
+    # RTP timestamps begin at any 32-bit value.
     first = int(lines[0]["rtp_timestamp"]) if lines else 0
     in_time = [line for line in lines if line.get("late", "0") == "0"]
     found = [((int(line["rtp_timestamp"]) - first + 2**31) % 2**32 - 2**31, int(line[column])) for line in in_time]
@@ -122,7 +121,7 @@ def met(role, column):
 
 
 def spans(high_bytes):
-    """Where there is sound, as (first frame, last frame): a millisecond without ends one."""
+    """Stretches of audio, as (first frame, last frame). A millisecond of silence ends a stretch."""
     found = []
     for frame, value in enumerate(high_bytes):
         if value > 4 or value < -4:
@@ -134,13 +133,13 @@ def spans(high_bytes):
 
 
 def recorded():
-    """What the recorder has."""
+    """Stretches of audio in the recording."""
     with open(RECORDED, "rb") as file:
         return spans(array("b", file.read()[1::4]))
 
 
 def heard():
-    """What taut recv has, in 24 bits: of a WAV's two chunks the second."""
+    """Stretches of audio in the WAV file of taut recv, which has 24 bits and the data in the second chunk."""
     with open(HEARD, "rb") as file:
         content = file.read()
     begin = content.index(b"data") + 8

@@ -1,4 +1,4 @@
-"""Scenarios of what a card refuses, and the tests of the crate with the cards."""
+"""Scenarios of settings that a card refuses, and the card tests of the crate."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from lab.scenarios import scenario
 
 @contextlib.contextmanager
 def taken(cable, rate):
-    """Another program has the other end of the cable, and with it its rate and format."""
+    """Another program uses the other end of the cable, which fixes its rate and format."""
     program = ["aplay", "/dev/zero"] if cable.way == "capture" else ["arecord", "/dev/null"]
     other = subprocess.Popen(
         [program[0], "-q", "-D", cable.far, "--period-size=4410", "--buffer-size=17640", "-f", "S16_LE", "-c", "2",
@@ -32,7 +32,7 @@ def other_way(way):
 
 
 def refusal_of(way, device, *options, words):
-    """What taut says that cannot open its device: one sentence with these words."""
+    """The message of taut if it cannot open its device: one line with these words."""
     roles = {"capture": ["send", "--to", "rtp://127.0.0.1:5990", "--input"],
              "playback": ["recv", "--from", "rtp://127.0.0.1:5992", "--output"]}
     command = [guest.taut, *roles[way], device, "--no-stall-monitor", "--report", "none", "--duration", "2s", *options]
@@ -80,5 +80,5 @@ def the_tests_of_the_crate_with_the_cards_pass_where_there_are_cards():
             raise Wrong(f"{program}: {run.stdout}{run.stderr}")
         passed += sum(int(count) for count in re.findall(r"(\d+) passed", run.stdout))
     if not passed:
-        raise Wrong("none was run")
+        raise Wrong("no test ran")
     return f"{passed} passed"

@@ -1,4 +1,4 @@
-"""Scenarios of what the kernel grants, what `taut doctor` sees of it, and that its word mends."""
+"""Scenarios of kernel settings: the findings of `taut doctor`, and whether its fixes work."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from lab.scenarios import scenario
 
 
 def findings():
-    """By the name of the check; of several, the last."""
+    """Findings by the name of the check; the last one of several."""
     run = subprocess.run([guest.taut, "doctor", "--report", "json"], capture_output=True, text=True)
     if run.returncode not in (0, 1):
         raise Wrong(f"taut doctor ended with {run.returncode}: {run.stderr.strip()}")
@@ -34,7 +34,7 @@ def the_doctor_knows_a_preempt_rt_kernel_and_mends_the_interrupts_of_its_network
     for finding, words in ((before["preemption"], "is PREEMPT_RT"), (after, "run above fifo:70")):
         if finding["verdict"] != "ok" or words not in finding["message"]:
             raise Wrong(f"not ‘{words}’: {finding}")
-    return f"{before['preemption']['what']}; {threads['what']}; mended: {after['what']}"
+    return f"{before['preemption']['what']}; {threads['what']}; fixed: {after['what']}"
 
 
 @scenario("short", "all")
@@ -52,4 +52,4 @@ def a_priority_up_to_95_which_debian_grants_with_jack_serves_the_stall_witness_t
     refused = {field: why for field, why in host["refused"].items() if "priority" in field and why}
     if refused:
         raise Wrong(f"refused: {refused}")
-    return "both threads were granted what they asked for"
+    return "both threads got their priority"

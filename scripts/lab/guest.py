@@ -9,15 +9,15 @@ import time
 
 from lab.judge import Wrong
 
-# The program under test; scripts/lab-scenarios says where it lies.
+# Path of the program under test, set by scripts/lab-scenarios.
 taut = None
-# Ends of virtual cables: what is played to the first is heard at the second. The cards are two.
+# Ends of virtual cables on two cards: the second captures the audio that the first plays.
 CABLE = ("alsa:hw:Loopback,0,0", "alsa:hw:Loopback,1,0")
 FAR_CABLE = ("alsa:hw:Loopback,0,1", "alsa:hw:Loopback,1,1")
 OTHER = "Loopback_1"
 OTHER_CARD = ("alsa:hw:Loopback_1,0,0", "alsa:hw:Loopback_1,1,0")
 ADDRESSES = {"near": "10.9.0.1", "far": "10.9.0.2"}
-# The ends of the measurement may wait: what meets their converters does not.
+# The measuring program may be late: its buffers are long, and marks are timed at the converters.
 ENDS = ["--periods", "8", "--scheduler", "fifo:60"]
 
 
@@ -45,9 +45,8 @@ def wait_until(true, otherwise):
 
 @contextlib.contextmanager
 def exact(period, *others):
-    """Cards whose periods are just so many frames, each by a timer of its own, which is that of a dummy card
-    that plays: their periods begin at different instants. Their rates are the same: the kernel refuses a
-    timer that differs by a nanosecond."""
+    """Cards with periods of exactly `period` frames. Each has the timer of a dummy card that plays, so their periods
+    begin at different instants. Their rates are equal, because the kernel refuses a timer that differs by a nanosecond."""
     with contextlib.ExitStack() as clocks:
         for number, card in enumerate(("Loopback", *others)):
             clocks.enter_context(clock(card, number, period))
@@ -56,14 +55,14 @@ def exact(period, *others):
 
 @contextlib.contextmanager
 def clock(card, number, period):
-    # It is an ordinary program, and all cards stop when it starves: a long buffer.
+    # All cards stop if this program underruns, so its buffer is long.
     buffer = period * (4096 // period)
     source = f"/proc/asound/{card}/timer_source"
     timer = subprocess.Popen(
         ["aplay", "-q", "-D", f"hw:Dummy,0,{number}", f"--period-size={period}", f"--buffer-size={buffer}",
          "-f", "S16_LE", "-c", "2", "-r", "48000", "-t", "raw", "/dev/zero"], stderr=subprocess.DEVNULL)
     try:
-        # Timers are counted by substreams of both directions, playback first.
+        # Timers are numbered by substreams of both directions, playback first.
         write(source, f"hw:Dummy,0,{2 * number}")
         status = f"/proc/asound/Dummy/pcm0p/sub{number}/status"
         wait_until(lambda: "RUNNING" in read(status), f"{status} does not say RUNNING")
@@ -76,8 +75,8 @@ def clock(card, number, period):
 
 @contextlib.contextmanager
 def network(*qdisc):
-    """Two hosts and a cable between, at both ends of which there may be a queue discipline: what is
-    longer one way than the other no pair of clocks can tell."""
+    """Two hosts and a cable, with an optional queue discipline at both ends: clocks cannot measure a delay that differs
+    between the directions."""
     hosts = ["ip netns add near", "ip netns add far",
              "ip link add veth0 netns near type veth peer name veth0 netns far"]
     for host, address in ADDRESSES.items():
@@ -94,7 +93,7 @@ def network(*qdisc):
 
 
 class Shape:
-    """How taut is to carry sound."""
+    """Settings of a stream."""
 
     def __init__(self, period, ptime, latency, send=(), recv=()):
         self.period, self.ptime, self.latency, self.more = period, ptime, latency, {"send": send, "recv": recv}
@@ -102,8 +101,8 @@ class Shape:
 
 @contextlib.contextmanager
 def stream(shape, begin, end, port=5004):
-    """taut carries sound from a device at a host to a device at another, each a pair, and takes changes at
-    the sender's standard input; afterwards the dictionary has its reports."""
+    """taut sends audio from a device at one host to a device at another; each end is a pair of host and device. The
+    sender's standard input accepts changes. Afterwards the dictionary has the reports."""
     address = f"rtp://{ADDRESSES[end[0]]}:{port}"
     common = ["--period", str(shape.period), "--no-stall-monitor", "--report", "json"]
     commands = {
@@ -129,14 +128,14 @@ def stream(shape, begin, end, port=5004):
 
 
 def delay(output, input, period, seconds, settle=3, cards=4):
-    """Plays marks on one device and finds them on another; says which of the ends of cables were started
-    meanwhile, of which there are to be so many."""
+    """Plays marks on one device and finds them on another. Also returns the cable ends that restarted meanwhile, and the
+    expected number of ends."""
     command = [taut, "lab", "delay", "--output", output, "--input", input, "--period", str(period),
                "--settle", f"{settle}s", "--duration", f"{seconds}s", "--report", "json", *ENDS]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(settle)
     before = starts()
-    # Looking takes a while, too; what happens after it marks tell.
+    # Reading the states takes time; later xruns show in the marks.
     time.sleep(seconds - 0.5)
     after = {path: started(path) for path in before}
     out, said = run.communicate()
@@ -149,8 +148,8 @@ def delay(output, input, period, seconds, settle=3, cards=4):
 
 
 def starts():
-    """When each card was started. An xrun starts it again; closing one on this CPU makes another starve,
-    so the counters of the ends of a run say less."""
+    """Start time of each card. An xrun restarts a card. Closing a card on this CPU makes another one underrun, so the
+    counters at the end of a run are less exact."""
     paths = glob.glob("/proc/asound/Loopback*/pcm*/sub*/status")
     return {path: at for path in paths if (at := started(path))}
 
@@ -168,9 +167,9 @@ def chain(shape, seconds, qdisc=(), settle=3):
 
 
 def round_trip(shape, seconds, settle=3, changes=()):
-    """There and back: what the far host plays on its own card that card hears, and it is sent back. The
-    changes are asked of both senders after the first second. Answers with the reports of both ways, and from
-    when to when, by the monotonic clock, marks counted."""
+    """Both directions: the far host plays to its card, captures the same audio, and sends it back. Both senders get the
+    changes after the first second. Returns the row, the reports of both directions, and the measured interval on the
+    monotonic clock."""
     with network(), \
             stream(shape, ("near", CABLE[1]), ("far", OTHER_CARD[0])) as (there, change_there), \
             stream(shape, ("far", OTHER_CARD[1]), ("near", FAR_CABLE[0]), port=5014) as (back, change_back):

@@ -15,7 +15,7 @@ from lab.scenarios import Skipped, scenario
 
 ADDRESS = "rtp://127.0.0.1:5980"
 SAYS_NOTHING = {"stdout": subprocess.DEVNULL}
-# 0.1 ms, in frames: what jack_iodelay may read beside what was configured.
+# Allowed deviation of jack_iodelay from the configured latency: 0.1 ms in frames.
 NEAR = 4.8
 CONFIGURED_MS = 5
 READ = "/run/iodelay"
@@ -38,12 +38,12 @@ def started(command, **more):
 
 @contextlib.contextmanager
 def server(period):
-    """A JACK without a card, in cycles of so many frames."""
+    """A JACK server without a card, with cycles of `period` frames."""
     if not shutil.which("jackd") or not shutil.which("jack_iodelay"):
-        mend = "apt-get install jackd2, and jack-example-tools where there is one"
-        raise Skipped("package", f"JACK is not installed: {mend}")
+        fix = "apt-get install jackd2, and jack-example-tools if available"
+        raise Skipped("package", f"JACK is not installed: {fix}")
     with started(["jackd", "-R", "-P", "70", "-d", "dummy", "-r", "48000", "-p", str(period)], **SAYS_NOTHING):
-        # It says much while there is no server yet.
+        # jack_wait prints many messages until the server runs.
         wait = ["jack_wait", "--wait", "--timeout", "20"]
         subprocess.run(wait, check=True, stderr=subprocess.STDOUT, **SAYS_NOTHING)
         yield
@@ -56,10 +56,10 @@ def jack_iodelay_reads_the_latency_that_was_configured_within_a_tenth_of_a_milli
     send = [guest.taut, "send", "--input", "jack:sends?connect=jack_delay:out", "--to", ADDRESS]
     with server(48):
         with open(READ, "w") as out, started(["stdbuf", "-oL", "jack_iodelay"], stdout=out):
-            wait_until(lambda: "new capture latency" in read(READ), "jack_iodelay says nothing")
+            wait_until(lambda: "new capture latency" in read(READ), "no output from jack_iodelay")
             with started([*recv, *common], **SAYS_NOTHING), started([*send, *common], **SAYS_NOTHING):
-                wait_until(readings, "jack_iodelay hears nothing")
-                # Four a second; the first of them hold what was before there was a way.
+                wait_until(readings, "no reading from jack_iodelay")
+                # Four readings a second; the first ones include the time before the connection.
                 time.sleep(5)
                 found = readings()[4:]
     wrong = near(found, 48 * CONFIGURED_MS, NEAR)
@@ -72,9 +72,9 @@ def readings():
     return [float(frames) for frames in re.findall(r"([0-9.]+) frames +[0-9.]+ ms total", read(READ))]
 
 
-@scenario("all", each=("--latency 5.4ms --ptime 1334us", "as nobody chose"))
+@scenario("all", each=("--latency 5.4ms --ptime 1334us", "defaults"))
 def at_64_frames_no_packet_is_late_between_the_cards_of_one_server(case):
-    """The least latency leaves 67 us there. From card to card: what is not connected takes less."""
+    """The minimum latency leaves 67 us here. Connected from card to card, because unconnected ports have less latency."""
     chosen = case.split() if case.startswith("--") else []
     seconds, common = min(scenarios.seconds, 10), ["--channels", "1", "--quiet", "--report", "json"]
     recv = [guest.taut, "recv", "--from", ADDRESS, "--output", "jack:hears?connect=system"]
@@ -90,7 +90,7 @@ def at_64_frames_no_packet_is_late_between_the_cards_of_one_server(case):
     promised, kept = [json.loads(said)["streams"][0] for said in (sends.stdout, out)]
     packets = kept["counters"]
     promised, kept = [end["latency"]["configured_ns"] for end in (promised, kept)]
-    told = f"{packets['late']} of {packets['packets_received']} late at {kept / 1e6:.1f} ms, {packets['xruns']} xruns"
+    result = f"{packets['late']} of {packets['packets_received']} late at {kept / 1e6:.1f} ms, {packets['xruns']} xruns"
     if packets["late"] or packets["packets_received"] < 700 * seconds or kept != promised:
-        raise Wrong(f"{told}, {promised / 1e6:.1f} ms promised")
-    return told
+        raise Wrong(f"{result}, {promised / 1e6:.1f} ms promised")
+    return result

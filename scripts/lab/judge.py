@@ -1,5 +1,5 @@
-"""What is wrong with what was measured: values in, sentences out. scripts/lab/judge_test.py shows that each
-can be said."""
+"""Checks of measured values; each returns one sentence per defect. scripts/lab/judge_test.py tests that each can
+fail."""
 
 import csv
 from typing import NamedTuple
@@ -7,25 +7,25 @@ from typing import NamedTuple
 FRAME = 1e9 / 48000
 
 class Bound(NamedTuple):
-    """What a measurement may be unsure by: more would agree with anything. And what a single mark may be off
-    by that has its own uncertainty: a report has the median of these, and the greatest."""
+    """Max uncertainty of a measurement, median and greatest of its marks, because a larger one agrees with any value; and the
+    max deviation of a single mark."""
     median: float
     greatest: float
     mark: float
 
 
-# A frame for each of the two cards, and what the lines through their readings may be off by.
+# A frame for each of the two cards, and the error of the lines through their readings.
 EXACT = Bound(2.5 * FRAME, 3 * FRAME, 3.5 * FRAME)
-# A card that moves in steps of 4 ms says less, and now and then less still: 81 and 222 us were seen in ten
-# minutes, and marks 101 us off. Why is not proven. Runs of 60 to 90 s at 500 MIPS differ: 15 to 90 us; one at
-# 1000 had 6 to 8, one at 250 had 34 to 85. That may be what all cards have to do at one tick, one after the other.
+# A card with steps of 4 ms is less exact: ten minutes had uncertainties of 81 and 222 us, and marks 101 us off. Runs of 60
+# to 90 s at 500 MIPS had 15 to 90 us, one at 1000 MIPS 6 to 8 us, one at 250 MIPS 34 to 85 us. The cause is not known;
+# it may be the work of all cards at one tick.
 COARSE = Bound(5 * FRAME, 16 * FRAME, 6 * FRAME)
 # Marks come every 10 ms; the first and the last may be beyond the ends.
 MARKS_PER_SECOND, MARKS_AT_ENDS = 100, 12
 
 
 class Wrong(Exception):
-    """What a scenario found."""
+    """Failure of a scenario."""
 
 
 def micros(nanos):
@@ -35,14 +35,14 @@ def micros(nanos):
 def figure(row):
     measured = row["measured"]
     if not measured["count"]:
-        return "no mark was heard"
+        return "no mark was found"
     return (f"{micros(measured['p50_ns'])} ± {micros(row['uncertainty_ns'])}, "
             f"{micros(measured['min_ns'])} to {micros(measured['max_ns'])}, {measured['count']} marks")
 
 
 def whole(row):
-    """Every mark that these seconds have room for was heard once, nothing between any two was dropped or
-    repeated, and no card was started anew."""
+    """Each mark of these seconds was found once, no frames between marks were dropped or repeated, and no card
+    restarted."""
     kinds = ("marks_missed", "marks_repeated", "dropped_frames", "repeated_frames")
     wrong = [f"{row[kind]} {kind.replace('_', ' ')}" for kind in kinds if row[kind]]
     wrong += [f"{card} had an xrun" for card in row["started_anew"]]
@@ -50,13 +50,12 @@ def whole(row):
         wrong.append(f"{row['cards']} ends of cables ran, not {row['cards_meant']}")
     least = MARKS_PER_SECOND * row["seconds"] - MARKS_AT_ENDS
     if row["measured"]["count"] < least:
-        wrong.append(f"{row['measured']['count']} marks were heard, less than {least}")
+        wrong.append(f"{row['measured']['count']} marks were found, less than {least}")
     return wrong
 
 
 def nothing_lost(reports):
-    """The same by the word of taut itself. A resync that can be heard marks tell, too; one before they count
-    is none."""
+    """The same from the counters of taut. Resyncs are not checked: audible ones show in the marks."""
     wrong = []
     for role, report in reports.items():
         counters = report["streams"][0]["counters"]
@@ -66,12 +65,12 @@ def nothing_lost(reports):
 
 
 def expect(row, configured_ns, bound=EXACT):
-    """The median is what was configured, within a frame and what it may be wrong by; no single mark is
-    further off than its bound; and all may be wrong by little enough to mean something."""
+    """The median is the configured latency within a frame and its uncertainty, each mark is within its bound, and the
+    uncertainties are small enough."""
     wrong = []
     for name, most in (("uncertainty_ns", bound.median), ("uncertainty_max_ns", bound.greatest)):
         if row[name] > most:
-            wrong.append(f"unsure by {micros(row[name])}, more than {micros(most)}")
+            wrong.append(f"uncertainty {micros(row[name])}, more than {micros(most)}")
     near = FRAME + min(row["uncertainty_ns"], bound.median)
     for name, mark, kept in (("median", "p50_ns", near), ("least", "min_ns", bound.mark),
                              ("greatest", "max_ns", bound.mark)):
@@ -82,12 +81,12 @@ def expect(row, configured_ns, bound=EXACT):
 
 
 def carried(ledger, begin, end, step):
-    """By the receiver's line for each packet: of those that arrived from one instant to another none was
-    late, none is missing, and each went through the resampler."""
+    """From the receiver's packet log: of the packets that arrived between two instants none is late, none is missing, and
+    each was resampled."""
     rows = [line for line in csv.DictReader(ledger) if begin <= int(line["arrival"] or 0) < end]
     late = sum(line["late"] != "0" for line in rows)
     copied = sum(line["resample_ns"] == "0" for line in rows)
-    # They begin anywhere in 32 bits.
+    # RTP timestamps begin at any 32-bit value.
     first = int(rows[0]["rtp_timestamp"]) if rows else 0
     stamps = sorted((int(line["rtp_timestamp"]) - first + 2**31) % 2**32 for line in rows)
     lost = sum(b - a != step for a, b in zip(stamps, stamps[1:]))
@@ -98,8 +97,8 @@ def carried(ledger, begin, end, step):
 
 
 def gaps(met, step):
-    """Between packets of so many frames, as (frame, nanosecond) at which each met the card: those that do not
-    follow each other, as (frames, nanoseconds) from the end of one to the begin of the next."""
+    """Gaps between packets of `step` frames, as (frames, nanoseconds) from the end of one packet to the begin of the next. `met`
+    has the (frame, nanosecond) at which each packet was at the card."""
     found = []
     for (frame, at), (next_frame, next_at) in zip(met, met[1:]):
         frames, nanos = next_frame - frame - step, next_at - at - step * FRAME
@@ -109,29 +108,29 @@ def gaps(met, step):
 
 
 def kept_time(found):
-    """A stream tells of a gap what passed, to two frames: or all after it would be played at another time."""
-    return [f"{frames} frames of {micros(nanos)} are told" for frames, nanos in found
+    """The timestamps of a gap match its duration within two frames. Otherwise all later audio would be shifted."""
+    return [f"{frames} frames of {micros(nanos)} in the timestamps" for frames, nanos in found
             if abs(frames * FRAME - nanos) > 2 * FRAME]
 
 
 def one_hole(lengths, stood_ns, period):
-    """A program that stood still lacks that time and two periods more: one to start in, one until it is ready.
-    What its buffer held when it stopped is heard, or not."""
+    """A stopped program loses that time and up to two periods: one to restart, one until it is ready. The audio in its buffer
+    may be played or not."""
     if len(lengths) != 1:
         return [f"{len(lengths)} holes, not one"]
     more = lengths[0] - stood_ns
     least, most = -3 * period * FRAME, 2 * period * FRAME
-    return [] if least <= more <= most else [f"{micros(more)} more than it stood still, not up to {micros(most)}"]
+    return [] if least <= more <= most else [f"{micros(more)} more than the stop, not up to {micros(most)}"]
 
 
 def packets(met, late, meant):
-    """As many as there were to be, but for a few at either end."""
+    """The expected number of packets, except a few at either end."""
     wrong = [f"{late} packets late"] * (late > 0)
     return wrong + [f"{len(met)} packets, not {meant}"] * (not 0.99 * meant <= len(met) <= meant + 1)
 
 
 def sounds(spans, *least):
-    """So many stretches of sound, as (first frame, last frame), each at least so many seconds long."""
+    """Stretches of audio, as (first frame, last frame), each with a minimum length in seconds."""
     lengths = [(last - first) / 48000 for first, last in spans]
     good = len(lengths) == len(least) and all(length >= most for length, most in zip(lengths, least))
     return [] if good else [f"sound of {', '.join(f'{length:.3f}' for length in lengths) or 'no'} s, "
@@ -139,14 +138,14 @@ def sounds(spans, *least):
 
 
 def near(readings, configured, most):
-    """None of at least a dozen is further off."""
+    """At least a dozen readings, all within the limit."""
     wrong = [f"{len(readings)} readings"] * (len(readings) < 12)
     off = [reading for reading in readings if abs(reading - configured) > most]
     return wrong + [f"{off} are more than {most} off {configured}"] * bool(off)
 
 
 def apart(row, ppm, within=15):
-    """The cards did run at different rates: or nothing was proven."""
+    """The cards ran at different rates; otherwise the run proves nothing."""
     drift = row["drift_ppm"] or 0
     return [] if abs(drift - ppm) <= within else [f"the cards were {drift:.1f} ppm apart, not {ppm}"]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Each check of scripts/lab/judge.py can fail: what is good is called good, and each way of being bad is
-named. Needs no guest; scripts/lab-test runs it first."""
+"""Tests of scripts/lab/judge.py: good values pass, and each defect is reported. Needs no guest; scripts/lab-test runs it
+first."""
 
 import copy
 import sys
@@ -19,7 +19,7 @@ LOST = {"recv": {"streams": [{"counters": {"lost": 0, "late": 0, "underrun_disca
 
 
 def bad(**changes):
-    """The good row, but for this; what it measured is named as it is there."""
+    """The good row with changes, also of its measured values."""
     row = copy.deepcopy(GOOD)
     for name, value in changes.items():
         (row["measured"] if name in row["measured"] else row)[name] = value
@@ -42,7 +42,7 @@ class Judge(unittest.TestCase):
         self.says(judge.whole(bad(started_anew=["pcm0p"])), "pcm0p had an xrun")
 
     def test_a_run_in_which_little_happened_proves_nothing(self):
-        self.says(judge.whole(bad(count=487)), "487 marks were heard, less than 488")
+        self.says(judge.whole(bad(count=487)), "487 marks were found, less than 488")
         self.says(judge.whole(bad(cards=0)), "0 ends of cables ran, not 4")
 
     def test_every_mark_is_held_not_only_the_middle_one(self):
@@ -57,12 +57,12 @@ class Judge(unittest.TestCase):
 
     def test_an_uncertainty_that_covers_everything_proves_nothing(self):
         everything = bad(uncertainty_ns=10_000_000, uncertainty_max_ns=10_000_000, p50_ns=5_080_000)
-        self.says(judge.expect(everything, 5e6), "unsure by 10000.0 us, more than 52.1 us",
-                  "unsure by 10000.0 us, more than 62.5 us", "median 80.0 us off")
-        self.says(judge.expect(bad(uncertainty_ns=53_000), 5e6), "unsure by 53.0 us")
-        self.says(judge.expect(bad(uncertainty_max_ns=63_000), 5e6), "unsure by 63.0 us")
-        self.says(judge.expect(bad(uncertainty_ns=105_000), 5e6, judge.COARSE), "unsure by 105.0 us")
-        self.says(judge.expect(bad(uncertainty_max_ns=334_000), 5e6, judge.COARSE), "unsure by 334.0 us")
+        self.says(judge.expect(everything, 5e6), "uncertainty 10000.0 us, more than 52.1 us",
+                  "uncertainty 10000.0 us, more than 62.5 us", "median 80.0 us off")
+        self.says(judge.expect(bad(uncertainty_ns=53_000), 5e6), "uncertainty 53.0 us")
+        self.says(judge.expect(bad(uncertainty_max_ns=63_000), 5e6), "uncertainty 63.0 us")
+        self.says(judge.expect(bad(uncertainty_ns=105_000), 5e6, judge.COARSE), "uncertainty 105.0 us")
+        self.says(judge.expect(bad(uncertainty_max_ns=334_000), 5e6, judge.COARSE), "uncertainty 334.0 us")
 
     def test_cards_that_keep_the_same_time_prove_nothing_of_two_that_do_not(self):
         for drift in (0.0, None, -100.0, 84.0):
@@ -124,7 +124,7 @@ class Judge(unittest.TestCase):
     def test_what_is_wrong_ends_a_scenario(self):
         with self.assertRaisesRegex(judge.Wrong, r"1 lost \(5015.7 us"):
             judge.verdict(GOOD, ["1 lost"])
-        self.assertEqual(judge.figure(bad(count=0)), "no mark was heard")
+        self.assertEqual(judge.figure(bad(count=0)), "no mark was found")
 
 
 if __name__ == "__main__":

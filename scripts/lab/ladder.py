@@ -1,4 +1,4 @@
-"""The least latency that loses nothing, for periods of 48, 32 and 16 frames: a table."""
+"""The minimum latency without loss, for periods of 48, 32 and 16 frames, as a table."""
 
 import sys
 
@@ -13,8 +13,8 @@ MOST_US = 5000
 
 
 def climb(periods):
-    """From one step less than taut grants, which is the packing age and two periods, until nothing is lost."""
-    print("| period | ptime | recv | least --latency | measured there | CPU |")
+    """Raises the latency until nothing is lost. Begins one step below the minimum of taut: packing age and two periods."""
+    print("| period | ptime | recv | min --latency | measured | CPU |")
     print("|---|---|---|---|---|---|", flush=True)
     failed = 0
     for period, ptime, options in RUNGS:
@@ -35,7 +35,7 @@ def climb(periods):
 
 
 def attempt(shape, latency_us, seconds):
-    """The row and the reports, and whether all of it was whole."""
+    """The row, the reports, and whether the run passed."""
     row, reports = chain(shape, seconds)
     wrong = whole(row) or nothing_lost(reports) + expect(row, latency_us * 1000)
     print(f"{shape.period} frames, {latency_us} us, {seconds} s: {', '.join(wrong) or 'whole'}, {figure(row)}",
@@ -50,4 +50,4 @@ def least(period, ptime, options):
             row, reports, good = attempt(shape, latency_us, CONFIRM)
             if good:
                 return latency_us, row, reports
-    raise Wrong(f"something is lost even at {MOST_US} us")
+    raise Wrong(f"packets are lost even at {MOST_US} us")

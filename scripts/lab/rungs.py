@@ -1,5 +1,4 @@
-"""How regularly packets of class A arrive by each rung of the pacing ladder, beside a bare loop: what docs/performance.md
-has of it, as tables."""
+"""Intervals of packets of class A in each pacing mode, compared with a bare loop: tables of docs/performance.md."""
 
 import json
 import statistics
@@ -8,14 +7,14 @@ from lab import guest
 from lab.pacing import QUEUES, arrivals, intervals, looping, queue
 
 DUE = 125_000
-# As the mail of December 2018 has it (docs/internals/pacing.md): a thread without priority that sleeps.
+# The software timer of December 2018 (docs/internals/pacing.md): a thread without priority that sleeps.
 TIMER = ("sleep", "--scheduler", "other")
-# Of a period: packets of which 8 are handed over at once, and 40.
+# Periods in frames: 8 and 40 packets at once.
 SHORT, LONG = 48, 240
 PARTS = (("p0.1", 0.001), ("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999))
 WITHIN = (0.1, 0.25, 0.5, 1, 2, 5, 10, 50)
-HEAD = ["packets", "periods", "by", "mean", "stdev", "min", "max", "range", *(name for name, _ in PARTS), "p99.9 - p0.1"]
-SHARES = ["packets", "periods", "by", *(f"within {within} us" for within in WITHIN)]
+HEAD = ["packets", "period", "mode", "mean", "stdev", "min", "max", "range", *(name for name, _ in PARTS), "p99.9 - p0.1"]
+SHARES = ["packets", "period", "mode", *(f"within {within} us" for within in WITHIN)]
 
 
 def figures(apart):
@@ -26,7 +25,7 @@ def figures(apart):
 
 
 def shares(apart):
-    """Percent of the intervals that are no further than so off."""
+    """Per cent of the intervals within each distance."""
     off = [abs(one - DUE) for one in apart]
     return [f"{sum(one <= within * 1000 for one in off) * 100 / len(off):.3f}" for within in WITHIN]
 
@@ -53,7 +52,7 @@ def measured(seconds):
 
 
 def tell(seconds):
-    """A line of each case, as JSON, as soon as it is known."""
+    """Prints one line of JSON for each case."""
     for period, by, apart in measured(int(seconds)):
         case = [str(len(apart) + 1), str(period), by]
         print(json.dumps([case + figures(apart), case + shares(apart)]), flush=True)

@@ -1,17 +1,17 @@
-"""The list of scenarios, and how they are run: a line each."""
+"""The list of scenarios, and the function that runs them. Each prints one line."""
 
 import subprocess
 from functools import partial
 
 from lab.judge import Wrong
 
-# For how long those that say so measure.
+# Duration of scenarios that use it.
 seconds = None
 listed = []  # (kinds, name, function)
 
 
 class Skipped(Exception):
-    """What a scenario lacks, and of what kind that is, as the tests of the crates say it."""
+    """A missing requirement of a scenario and its kind, as in the tests of the crates."""
 
     def __init__(self, kind, lacks):
         super().__init__(lacks)
@@ -19,7 +19,7 @@ class Skipped(Exception):
 
 
 def scenario(*kinds, each=()):
-    """Lists a function by its name; where there are several cases of it, each by its own."""
+    """Lists a function by its name, and each of its cases."""
     def add(function):
         name = function.__name__.replace("_", " ")
         if each:
@@ -31,7 +31,7 @@ def scenario(*kinds, each=()):
 
 
 def run(kind, words):
-    """Those of a kind, or those of which the name has all the words; how many failed."""
+    """Runs the scenarios of a kind, or those whose names have all words. Returns the number of failures."""
     failed = 0
     for kinds, name, function in listed:
         if not (all(word in name for word in words) if words else kind in kinds):

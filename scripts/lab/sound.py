@@ -1,4 +1,4 @@
-"""Scenarios of sound that is carried over cards and a network of the guest's own."""
+"""Scenarios of audio over cards and a network inside the guest."""
 
 import subprocess
 
@@ -37,15 +37,14 @@ def one_millisecond_at_16_frames_is_one_measured_and_nothing_is_lost():
     return verdict(row, whole(row) or expect(row, 1e6) + nothing_lost(reports))
 
 
-# Of goal C2: there and back, with drift correction at work.
+# Goal for both directions with drift correction.
 ROUND_MS = 2.667
 
 
 @scenario("round")
 def there_and_back_at_16_frames_with_drift_correction_is_below_2667_us():
-    """The cards are of one rate, so the servo is given something to do: another latency, which it follows by
-    resampling, and goes on with for forty seconds. That packets were late before marks counted, while five
-    programs began on one CPU, is no fault of theirs."""
+    """The cards have the same rate, so a change of latency makes the servo resample for forty seconds. Packets that are late
+    before the measured interval do not count, because five programs start on one CPU."""
     wrong = []
     with exact(16, OTHER):
         more = ("--resampler", "low-delay", "--packet-log", "/run/$PORT.csv")
@@ -73,23 +72,23 @@ def of_a_network_that_loses_one_packet_in_fifty_nothing_is_heard():
         shape = Shape(48, "1ms", "10ms", send=("--redundancy", "red:3"))
         row, reports = chain(shape, 10, ("netem", "loss", "2%"))
     repaired = reports["recv"]["streams"][0]["counters"]["repaired"]
-    return verdict(row, whole(row) or expect(row, 10e6) + ["nothing was repaired"] * (not repaired))
+    return verdict(row, whole(row) or expect(row, 10e6) + ["no packet was repaired"] * (not repaired))
 
 
 @scenario("all")
 def what_a_network_loses_without_redundancy_is_found():
-    """That what is looked for is found where it is: the other scenarios can fail."""
+    """Shows that the other scenarios can fail: the loss must be found."""
     with exact(48):
         row, reports = chain(Shape(48, "1ms", "10ms"), 5, ("netem", "loss", "2%"))
     missed = [sentence for sentence in whole(row) if "marks missed" in sentence]
     if not missed or not nothing_lost(reports):
-        raise Wrong(f"packets were lost, and only {whole(row) + nothing_lost(reports)} was found ({figure(row)})")
+        raise Wrong(f"packets were lost, but found: {whole(row) + nothing_lost(reports)} ({figure(row)})")
     return f"{missed[0]}, {nothing_lost(reports)[0]}"
 
 
 @scenario("all", "soak")
 def two_cards_100_ppm_apart_drop_and_repeat_nothing():
-    # Of both ends of the far cable; a coarse card, which moves in steps of 4 ms.
+    # Both ends of the far cable; a card with steps of 4 ms.
     control = "iface=PCM,name='PCM Rate Shift 100000',device=1,subdevice=1"
     subprocess.run(["amixer", "-q", "-c", "Loopback", "cset", control, "100010"], check=True)
     try:

@@ -1,4 +1,4 @@
-"""Scenarios of a card that stumbles, whichever way the sound goes: what becomes of a stream."""
+"""Scenarios of streams during xruns and removals of a card, in both directions."""
 
 import signal
 import subprocess
@@ -11,9 +11,9 @@ from lab.scenarios import scenario
 
 
 def noted(report, device):
-    """What it said of a device that was pulled out: that it went, and that it is back."""
+    """Checks the notes about a removed device: its removal and its return."""
     notes = [note for note in report["notes"] if device in note]
-    return [f"nothing of ‘{words}’ in {notes}" for words in ("not there any more", "it is back")
+    return [f"no ‘{words}’ in {notes}" for words in ("the card was removed", "it is back")
             if not any(words in note for note in notes)]
 
 
@@ -25,8 +25,8 @@ def settled(wrong, good):
 
 @scenario("all", "cards", each=WAYS)
 def a_program_that_stood_still_has_one_xrun_and_lacks_at_most_two_periods_more(way):
-    # What a receiver finds when it goes on is packets of 200 ms: of 1 ms each this CPU takes longer than a
-    # period for all of them, which is another xrun.
+    # After the stop a receiver finds packets of 200 ms. With packets of 1 ms, this CPU takes longer than a period for all
+    # of them, which causes a second xrun.
     cable, ptime = Cable(way, 4), {"capture": "1ms", "playback": "5ms"}[way]
     with exact(48), cable.far_end(48), carried(cable, Shape(48, ptime, "20ms"), 3) as (run, program):
         time.sleep(1)
@@ -44,23 +44,23 @@ def a_program_that_stood_still_has_one_xrun_and_lacks_at_most_two_periods_more(w
         wrong = sounds(heard_there, 0.8, 1.5)
     xruns = run.counters(way)["xruns"]
     wrong += [f"{xruns} xruns"] * (xruns != 1) + one_hole(lengths, stood, 48)
-    return settled(wrong, f"1 xrun, a hole of {micros(sum(lengths))} for {micros(stood)} of standstill")
+    return settled(wrong, f"1 xrun, a gap of {micros(sum(lengths))} for a stop of {micros(stood)}")
 
 
 def pull_out():
-    """The near card goes, and comes back once every program has let it go."""
+    """Removes the near card, and returns it when all programs have closed it."""
     driver = "/sys/bus/platform/drivers/snd_aloop"
-    # The driver waits until nobody has the card any more.
+    # The driver waits until all programs have closed the card.
     puller = subprocess.Popen(["sh", "-c", f"echo snd_aloop.0 > {driver}/unbind"])
     try:
-        wait_until(lambda: puller.poll() is not None, "taut does not let the card go")
+        wait_until(lambda: puller.poll() is not None, "taut does not close the card")
     finally:
         write(f"{driver}/bind", "snd_aloop.0")
 
 
 @scenario("all", "cards", each=WAYS)
 def a_card_that_is_pulled_out_is_taken_back(way):
-    """A timer goes on in its place: packets neither end nor wait meanwhile, and there is sound afterwards."""
+    """A timer replaces the card: packets continue in time, and audio returns afterwards."""
     periods = ("--periods", "4")
     cable, shape = Cable(way, 5), Shape(480, "10ms", "100ms", send=periods, recv=periods)
     with carried(cable, shape, 8) as (run, _):
@@ -74,7 +74,7 @@ def a_card_that_is_pulled_out_is_taken_back(way):
     found = gaps(run.met, 480)
     wrong += [f"gaps of {found}"] * (len(found) > 2 or any(nanos > 2 * 480 * FRAME for _, nanos in found))
     wrong += sounds(heard(), 1.5, 1.5) if way == "capture" else sounds(recorded(), 1.5)
-    return settled(wrong, f"{len(run.met)} packets of 10 ms in 8 s, and sound afterwards")
+    return settled(wrong, f"{len(run.met)} packets of 10 ms in 8 s, and audio afterwards")
 
 
 @scenario("all", "cards", each=WAYS)
@@ -87,4 +87,4 @@ def a_timer_wakes_where_a_card_moves_in_steps_of_four_periods(way):
     wrong = [f"{xruns} xruns"] * xruns + packets(run.met, run.late, 3000)
     wrong += [f"gaps of {found}" for found in gaps(run.met, 48)]
     wrong += sounds(heard() if way == "capture" else recorded(), 2.9)
-    return settled(wrong, f"{len(run.met)} packets of 1 ms in 3 s, and one stretch of sound")
+    return settled(wrong, f"{len(run.met)} packets of 1 ms in 3 s, and one stretch of audio")

@@ -1,7 +1,7 @@
-"""When frames arrive at an interface, by the kernel's stamps: those of AVTP to groups or, with a port, of UDP to it.
-Says so when it listens, and writes the stamps once its standard input ends: nanoseconds, 64 bits each. It reads them
-only then: on one processor a reader would disturb the sender. So do frames that a socket keeps, of which every eighth
-has the kernel ask for more memory while it sends: of a ring's the stamp is left, and the frame is free at once.
+"""Writes when frames arrive at an interface: AVTP frames to groups or, with a port, UDP packets to it. Prints `listening`, and
+writes the kernel's timestamps when its standard input ends: nanoseconds, 64 bits each. It reads frames only then, because
+on one processor a reader disturbs the sender. It uses a packet ring: with a plain socket the kernel allocates memory for
+every eighth frame.
 
     tap.py INTERFACE SECONDS [PORT]
 """
@@ -12,18 +12,18 @@ import socket
 import struct
 import sys
 
-# Frames of class A in a second. The kernel takes none beyond those that there is room for.
+# Frames of class A per second. The kernel drops frames beyond the size of the ring.
 A_SECOND = 8000
 AVTP, IPV4, UDP = 0x22F0, 0x0800, 17
-# Of linux/if_packet.h; Python does not name them.
+# From linux/if_packet.h; Python lacks them.
 SOL_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_MR_PROMISC = 263, 1, 1
 PACKET_RX_RING, PACKET_STATISTICS, PACKET_VERSION, TPACKET_V2, TP_STATUS_USER = 5, 6, 10, 1, 1
-# Its own head, the frame's, and that of UDP over IPv4.
+# Bytes: the header of the ring, of the frame, and of UDP over IPv4.
 PLACE, BLOCK = 128, 1 << 16
 
 
 def is_meant(frame, port):
-    """Probes of AVTP go to a host."""
+    """AVTP probes go to a unicast address and do not count."""
     if port is None:
         return frame[0] & 1
     return frame[14 + 9] == UDP and int.from_bytes(frame[36:38], "big") == port
@@ -33,7 +33,7 @@ def main(interface, seconds, port=None):
     room = int(seconds) * A_SECOND
     blocks = -(-room * PLACE // BLOCK)
     protocol = IPV4 if port else AVTP
-    # It hears nothing before it is bound.
+    # Receives no frames before bind.
     tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     tap.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
     tap.setsockopt(SOL_PACKET, PACKET_RX_RING, struct.pack("4I", BLOCK, blocks, PLACE, blocks * BLOCK // PLACE))
@@ -53,7 +53,7 @@ def main(interface, seconds, port=None):
     stamps.tofile(sys.stdout.buffer)
     _, dropped = struct.unpack("2I", tap.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
     if dropped:
-        sys.exit(f"{dropped} frames found no room among {room}")
+        sys.exit(f"{dropped} frames dropped: the ring has {room}")
 
 
 main(*sys.argv[1:])

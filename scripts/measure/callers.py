@@ -1,4 +1,4 @@
-"""What a server of many callers takes."""
+"""Cost of a server with many callers."""
 
 import json
 import os
@@ -11,25 +11,25 @@ from measure.many import open_files
 from measure.processes import processor, resident
 from measure.tools import REPEATS, TAUT, Rows, say, spread
 
-CALLERS, SOUNDING = 100, 20  # calls, and those of them with sound
+CALLERS, SOUNDING = 100, 20  # calls, and those of them with audio
 PERIOD = "120"  # frames: 2.5 ms
 SECONDS = 5 if REPEATS == 1 else 30
 
 
 def wait_for(path, text, times=1):
-    """Until a file has a text so often."""
+    """Waits until a file has a text `times` times."""
     until = time.monotonic() + 120
     while True:
         with open(path) as file:
             if file.read().count(text) >= times:
                 return
         if time.monotonic() > until:
-            raise SystemExit(f"bench: {text!r} was not said {times} times; run taut serve and taut call by hand")
+            raise SystemExit(f"bench: {text!r} did not appear {times} times; run taut serve and taut call by hand")
         time.sleep(0.05)
 
 
 class Called:
-    """A server on one core, and its callers on the others: all are in a call, and some of them have sound."""
+    """A server on one core and its callers on the others. All are in calls; some have audio."""
 
     def __init__(self, callers, sounding):
         self.folder = tempfile.TemporaryDirectory()
@@ -48,7 +48,7 @@ class Called:
         for caller in range(callers):
             more = [] if caller < sounding else ["--hold", "--control"]
             self.callers.append(self.start(there, [*call, *more], "callers"))
-            # One after the other, as those who call do.
+            # One after the other, as real callers.
             wait_for(self.at("server"), " calls: ", caller + 1)
 
     def start(self, core, line, said, limit=1000):
@@ -57,12 +57,12 @@ class Called:
                                     env=self.environment, preexec_fn=open_files(limit))
 
     def counted(self):
-        """Xruns by now, packets that came, and those late or lost."""
-        told = subprocess.run([TAUT, "top", "--once", "--report", "json"], env=self.environment, stdout=subprocess.PIPE, text=True)
-        streams = [stream["counters"] for program in json.loads(told.stdout)["programs"] if program["pid"] == self.server.pid
+        """Counters until now: xruns, packets received, packets late or lost."""
+        shown = subprocess.run([TAUT, "top", "--once", "--report", "json"], env=self.environment, stdout=subprocess.PIPE, text=True)
+        streams = [stream["counters"] for program in json.loads(shown.stdout)["programs"] if program["pid"] == self.server.pid
                    for stream in program["streams"]]
         total = lambda name: sum(counts[name] for counts in streams)
-        # Xruns are the devices': each stream says those since it began, so the oldest has the most.
+        # The device has the xruns. Each stream counts since its start, so the oldest stream has all of them.
         return max(counts["xruns"] for counts in streams), total("packets_received"), total("late") + total("lost")
 
     def stop(self):
@@ -74,7 +74,7 @@ class Called:
 
 
 def flaws_of(servers, watched=lambda: None):
-    """What each counts while they run together: xruns, packets that came, and those late or lost."""
+    """Counters of each server while all run together: xruns, packets received, packets late or lost."""
     time.sleep(2)
     before = [called.counted() for called in servers]
     begin = watched()
@@ -85,10 +85,10 @@ def flaws_of(servers, watched=lambda: None):
 
 
 def callers():
-    """Before the server of many one of a single caller has the machine for itself, and beside it one runs on the same core:
-    what the host does comes to all."""
+    """Measures a server with one caller alone first, then one on the same core next to the server with many callers. The
+    host disturbs all of them alike."""
     rows = Rows()
-    say(f"{CALLERS} callers, of whom {SOUNDING} sound")
+    say(f"{CALLERS} callers, {SOUNDING} with audio")
     shares, memories, threads, flaws, quiet = [], [], [], [], []
     for _ in range(REPEATS):
         single = Called(1, 1)
@@ -106,14 +106,14 @@ def callers():
     alone, xruns = (statistics.median(flaw[which][0] for flaw in flaws) for which in (0, 1))
     came, spoilt = (statistics.median(flaw[1][which] for flaw in flaws) for which in (1, 2))
     share = statistics.median(shares)
-    rows.add(f"taut serve on one core: {CALLERS} callers, {SOUNDING} of them with sound both ways (L24, packets of 2.5 ms)", "",
-             f"{spread(shares, 1)} % of it", "", "≤ 100 %", share <= 100)
-    # The two are not interrupted at the same instants, so that of chance alone one has a few more.
+    rows.add(f"taut serve on one core: {CALLERS} callers, {SOUNDING} of them with audio both ways (L24, packets of 2.5 ms)", "",
+             f"{spread(shares, 1)} % of the core", "", "≤ 100 %", share <= 100)
+    # Interruptions hit the two at different instants, so either may have a few more by chance.
     before = statistics.median(quiet)
     most = max(before, alone)
     rows.add(f"— its xruns in {SECONDS} s",
-             f"one caller: {before:g} before, with the machine for itself; {alone:g} at the same time, on the same core",
+             f"one caller: {before:g} alone; {alone:g} at the same time on the same core",
              f"{xruns:g}", "", "no more than with one", xruns <= most + 2 * most ** 0.5)
-    rows.add("— late or lost of the packets that came", f"{came:g}", f"{spoilt:g} ({100 * spoilt / came:.2f} %)")
+    rows.add("— packets late or lost", f"{came:g} received", f"{spoilt:g} ({100 * spoilt / came:.2f} %)")
     rows.add("— resident memory, threads", "", f"{spread(memories, 1)} MB, {statistics.median(threads):g}")
     return [rows.table()]

@@ -1,36 +1,36 @@
-"""Plugins on other hosts (docs/reference/offload.md): what of a period they can use, beside Lago and Kon, "A Middleware System
-for Distributed Real-Time Multimedia Processing", 2003. Needs root for namespaces."""
+"""Plugins on other hosts (docs/reference/offload.md): the usable share of a period, compared with Lago and Kon, "A Middleware
+System for Distributed Real-Time Multimedia Processing", 2003. Needs root for namespaces."""
 
 import shutil
 
-from measure.experiments import percent, report_of, told
+from measure.experiments import percent, report_of, quantity
 from measure.tools import REPEATS, say
 
-# A quick run tries little and holds for a moment.
+# A quick run makes fewer and shorter attempts.
 SHORT = ("--attempt", "100ms", "--step", "500us", "--fine", "250us") if REPEATS == 1 else ()
-# One block of a thousand: on a virtual machine that others share something takes a core that often, from the plugin in the
-# host's own call as well, so that nothing at all is missed by no cost.
+# One block of a thousand: on a shared virtual machine, something takes a core that often, also from a local plugin. Without
+# this allowance no cost passes.
 SPORADIC = ("--allow", "0.1%", "--hold", "4s", "--idle", "4s")
-# Paper: the network of its machines was Fast Ethernet.
+# The network of the paper was Fast Ethernet.
 FAST_ETHERNET = ("--virtual-work", "--wait", "250us", "--link-rate", "100Mbit")
-# Its dummy driver takes powers of two.
+# JACK's dummy driver needs powers of two.
 UNDER_JACK = ("--jack", "--virtual-work", "--wait", "250us", "--period", "256")
 
 
 def usable(row):
     if row["invalid"]:
         return f"invalid: {row['invalid']}"
-    return percent(row["usable_share"]) + ("" if row["result"] == "whole" else ", not whole")
+    return percent(row["usable_share"]) + ("" if row["result"] == "whole" else ", with misses")
 
 
 def missed(row):
-    """Of how many, and the share that is missed in the long run at most; the host's own stalls are apart."""
+    """Missed and due blocks, and an upper bound of the share. Blocks missed during stalls of the host are separate."""
     one = row["missed"]
     apart = row["missed_in_freeze"] + row["missed_after_freeze"]
     host = f"; {apart} by stalls of the host" if apart else ""
     core = row.get("missed_of_a_core")
-    told = f"{one['missed']} of {one['due']} (≤ {100 * one['at_most']:.2g} %"
-    return told + (f"; {core} as a core stood still" if core else "") + host + ")"
+    text = f"{one['missed']} of {one['due']} (≤ {100 * one['at_most']:.2g} %"
+    return text + (f"; {core} during a stall of a core" if core else "") + host + ")"
 
 
 def published(row):
@@ -39,14 +39,14 @@ def published(row):
 
 
 def micros(row, *keys):
-    return ", ".join(told(row.get(key), 0, 1e3) for key in keys)
+    return ", ".join(quantity(row.get(key), 0, 1e3) for key in keys)
 
 
 def shares(report, command):
-    """What of the period could be used."""
-    table = [[f"{command}: usable, of the period", "ours", "Lago and Kon", "the same plugin here", "missed while held",
-              "left, µs: p50, 99 of 100, 999 of 1000", "idle exchange, µs: p50, p99, p99.9", "T − 1.2 × its p99.9",
-              "call while held, µs: p50, p99"]]
+    """The usable share of the period."""
+    table = [[f"{command}: rate, period, window, workers", "usable", "Lago and Kon", "local plugin", "missed",
+              "slack, µs: p50, p1, p0.1", "idle exchange, µs: p50, p99, p99.9", "T − 1.2 × p99.9",
+              "callback, µs: p50, p99"]]
     kind = lambda row: (row["configured_ns"], row["name"].endswith("real work"))
     here = {kind(row): row for row in report["rows"] if "idle_p50_ns" not in row}
     for row in report["rows"]:
@@ -66,11 +66,11 @@ def shares(report, command):
 
 
 def processors(report):
-    """Who used how much, where there are workers."""
+    """Processor time of master and workers."""
     figure = lambda row, key, digits=0: f"{row[key]:.{digits}f}" if row.get(key) is not None else "–"
-    table = [["while it was held", "master, % of a core: user, system", "workers together: user, system", "interrupts: hard, soft, %",
-              "packets/s", "MB/s", "idle: µs of processor a block and worker", "of the bare exchange", "ratio",
-              "call, µs: p50, p99", "bare: p50"]]
+    table = [["rate, period, window, workers", "master, % of a core: user, system", "workers together: user, system", "interrupts: hard, soft, %",
+              "packets/s", "MB/s", "idle: µs per block and worker", "bare exchange", "ratio",
+              "idle callback, µs: p50, p99", "bare: p50"]]
     for row in report["rows"]:
         if row["invalid"] or "idle_p50_ns" not in row:
             continue
@@ -80,15 +80,15 @@ def processors(report):
                       pair("workers_user_percent", "workers_system_percent"), ", ".join(
                           figure(row, key, 1) for key in ("irq_percent", "softirq_percent")),
                       figure(row, "packets_out_per_s"), f"{sent / 1e6:.2f}" if sent is not None else "–",
-                      told(row.get("cpu_per_block_ns"), 1, 1e3), told(row.get("bare_cpu_per_block_ns"), 1, 1e3), figure(row, "cpu_ratio", 2),
+                      quantity(row.get("cpu_per_block_ns"), 1, 1e3), quantity(row.get("bare_cpu_per_block_ns"), 1, 1e3), figure(row, "cpu_ratio", 2),
                       micros(row, "call_p50_ns", "call_p99_ns"), micros(row, "bare_call_p50_ns")])
     return table
 
 
 def detectors(report, command):
-    """What is missed by our count, and by the word of a JACK server that calls the master."""
-    table = [[f"{command}: usable, of the period", "ours", "missed while held", "xruns by JACK", "of too much: missed",
-              "xruns by JACK"]]
+    """Missed blocks by our count, and xruns by a JACK server that calls the master."""
+    table = [[f"{command}: rate, period, window, workers", "usable", "missed", "JACK xruns", "overload: missed",
+              "overload: JACK xruns"]]
     for row in report["rows"]:
         found = lambda key: str(row[key]) if row.get(key) is not None else "–"
         table.append([row["name"], usable(row), *(
@@ -98,12 +98,12 @@ def detectors(report, command):
 
 
 def capacity():
-    """What tautline holds itself to, the network that the paper had, and the detector."""
+    """The goals of tautline, the paper's network, and the comparison with JACK's xruns."""
     report, command = report_of("capacity", "--grid", "goals", *SPORADIC, *SHORT)
     slow, by = report_of("capacity", *FAST_ETHERNET, *SPORADIC, *SHORT)
     tables = [shares(report, command), shares(slow, by), processors({"rows": report["rows"] + slow["rows"]})]
     if shutil.which("jackd") is None:
-        say("capacity: the rows under JACK are left out, jackd is not installed")
+        say("capacity: JACK rows skipped, jackd is not installed")
         return tables
     return [*tables, detectors(*report_of("capacity", *UNDER_JACK, *SPORADIC, *SHORT))]
 

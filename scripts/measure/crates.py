@@ -1,4 +1,4 @@
-"""What the benches of the crates say."""
+"""Results of the benches of the crates."""
 
 import re
 import shutil
@@ -12,19 +12,19 @@ TAKEN = 250  # nanoseconds
 
 
 def machines():
-    say("packets through the machines")
+    say("packet code without I/O")
     cases = divan_cases("tautline-proto", "packet")
-    groups = {"handle_and_pull": "taken, frames given out", "place_and_pull": "of that the playout", "push": "packed"}
+    groups = {"handle_and_pull": "receive and play out", "place_and_pull": "playout alone", "push": "packetize"}
     found = {group: {} for group in groups}
     for (group, name), values in cases.items():
         if group in groups:
             found[group][name.strip("()")] = values
     cell = lambda values: f"{spread(values, 0)} ns" if values else ""
-    lines = [["48 stereo frames", *groups.values(), f"taken in ≤ {TAKEN} ns"]]
+    lines = [["48 stereo frames", *groups.values(), f"receive ≤ {TAKEN} ns"]]
     for name, taken in sorted(found["handle_and_pull"].items()):
         coding, _, stamped = name.partition(", ")
         met = statistics.median(taken) <= TAKEN
-        lines.append([coding + (", with the sender's instants" if stamped == "true" else ", plain"), cell(taken),
+        lines.append([coding + (", with the sender's timestamps" if stamped == "true" else ", plain"), cell(taken),
                       cell(found["place_and_pull"].get(coding)), cell(found["push"].get(name)), "met" if met else "**missed**"])
     seconds = {name: values for (group, name), values in cases.items() if group == "second_of_drift_and_loss"}
     shares = [f"{statistics.median(values) / 1e7:.2f} % of a core" for values in seconds.values()]
@@ -46,7 +46,7 @@ def resampler():
     for channels, group in ((2, "stereo"), (8, "eight_channels"), (64, "sixty_four_channels")):
         found = [cases[group, quality] for quality in qualities]
         copied = cases.get((f"{group}_copied", f"{group}_copied"))
-        # Of the millisecond that 48 frames last.
+        # 0.3 % of the millisecond that 48 frames last.
         met = all(statistics.median(values) <= 3000 for values in found)
         goal = ["≤ 3 µs: 0.3 % of a core", "met" if met else "**missed**"] if channels == 2 else ["", ""]
         lines.append([f"{channels} channels", *map(micros, found), micros(copied) if copied else "", *goal])
@@ -56,8 +56,8 @@ def resampler():
 def conceal():
     say("concealment")
     cases = divan_cases("tautline-dsp", "conceal")
-    columns = {"sound_that_passes": "sound that passes", "hole_that_begins": "hole that begins",
-               "hole_that_goes_on": "each millisecond after"}
+    columns = {"sound_that_passes": "no loss", "hole_that_begins": "first millisecond of a gap",
+               "hole_that_goes_on": "each further millisecond"}
     lines = [["channels", *columns.values(), "every 20th packet lost"]]
     for channels in sorted({int(name) for _, name in cases}):
         second = statistics.median(cases["second_with_five_percent_lost", str(channels)]) / 1e9
@@ -81,7 +81,7 @@ def alsa():
     run = subprocess.run(["scripts/bench-alsa"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     found = re.search(r"taut send (\S+) us, bare loop (\S+) us: (\S+) times", run.stdout)
     if not found:
-        return say("there is no guest here, or it failed; its message is above")
+        return say("the lab guest is not available or failed; see its message above")
     ours, bare, times = found.groups()
     rows = Rows()
     rows.add("a period of 48 stereo frames captured from ALSA and sent, one emulated CPU of 500 MIPS", f"bare loop {bare} µs",
@@ -91,7 +91,7 @@ def alsa():
 
 def packets():
     rows = Rows()
-    say("packets per core against a bare loop")
+    say("packets compared with a bare loop")
     found = {}
     for _ in range(REPEATS):
         for line in cargo_bench("tautline-engine", "packets").splitlines():
@@ -101,7 +101,7 @@ def packets():
                 found.setdefault((direction, heard, int(streams)), []).append((float(ours), float(bare)))
     for (direction, heard, streams), pairs in sorted(found.items(), reverse=True):
         if (direction, heard) == ("send", "senders"):
-            continue  # they send as those to ports of their own do
+            continue  # the same as with one port for each stream
         ratios = [bare / ours for ours, bare in pairs]
         way = "sent" if direction == "send" else "received"
         name = "1 stream" if streams == 1 else f"{streams} streams"
@@ -119,13 +119,13 @@ def packets():
 
 def launched():
     rows = Rows()
-    say("packets with launch times against a bare loop")
+    say("packets with launch times compared with a bare loop")
     found = {}
     for _ in range(REPEATS):
         for line in cargo_bench("tautline-engine", "launched").splitlines():
             case = re.match(r"(rtp|avtp)(?:, (wire threads))?: taut (\S+) ns, bare (.*?)(\S+) ns", line)
             if case:
-                by = (case[1].upper(), case[2] or "--io-thread no", case[4].strip())
+                by = (case[1].upper(), "I/O threads" if case[2] else "--io-thread no", case[4].strip())
                 found.setdefault(by, []).append((float(case[3]), float(case[5])))
     for (wire, way, loop), pairs in found.items():
         ratios = [ours / bare for ours, bare in pairs]
@@ -145,7 +145,7 @@ COPIES_CASE = re.compile(r"(\d+) workers, bare with copies: +(\S+) us, of bare (
 
 def offloaded():
     rows = Rows()
-    say("plugins elsewhere against a bare exchange")
+    say("offloaded plugins compared with a bare exchange")
     found, copies = {}, {}
     for _ in range(REPEATS):
         for line in cargo_bench("tautline-engine", "offloaded").splitlines():
@@ -161,7 +161,7 @@ def offloaded():
     for (workers, link), runs in found.items():
         ours, bare, *calls = zip(*runs)
         ratios = [one / other for one, other in zip(ours, bare)]
-        name = f"{workers} worker{'s' * (workers > 1)}, {link} links"
+        name = f"{workers} worker{'s' * (workers > 1)}, {'direct link' if link == 'direct' else 'link with I/O thread'}"
         rows.add(f"{name}: processor time a worker and block", f"bare exchange {spread(bare)} µs", f"{spread(ours)} µs",
                  f"{spread(ratios)} times", "≤ 1.2 times", statistics.median(ratios) <= 1.2)
         added = statistics.median(one - other for one, other in zip(calls[1], calls[3]))
@@ -173,20 +173,20 @@ def offloaded():
 
 def instructions():
     if not shutil.which("valgrind"):
-        return say("no valgrind here, and no instructions: scripts/setup bench installs it")
+        return say("instructions: skipped, valgrind is not installed (scripts/setup bench)")
     say("instructions of a period")
     titles = {
         "copied": ("copied, everything on", 3000),
-        "carried": ("copied, everything on, packets carry one earlier each", None),
+        "carried": ("copied, everything on, each packet repeats the one before", None),
         "resampled": ("resampled, low-delay, everything on, a card 50 ppm off", None),
-        "unmeasured": ("copied, as the road was laid: without measurement and redundancy", None),
+        "unmeasured": ("copied, without measurement and redundancy", None),
     }
     found = dict(re.findall(r"(\w+): (\d+) instructions", output("scripts/instructions", "--totals")))
-    # A hundred streams through simulated caches take minutes.
+    # Simulated caches take minutes with 100 streams.
     lost = output("scripts/instructions", "--misses") if REPEATS > 1 else ""
     misses = {scene: lines for scene, *lines in re.findall(r"(\w+): (\S+) lines .+ 32 kB, (\S+) in 2 MB", lost)}
     floor = int(found["floor"])
-    lines = [["one stream", "instructions", "floor", "× the floor", "target", "", "missed in 32 kB, of 100 streams each", "in 2 MB"]]
+    lines = [["one stream", "instructions", "floor", "× the floor", "target", "", "cache misses (32 kB), each of 100 streams", "cache misses (2 MB)"]]
     for scene, (title, target) in titles.items():
         count = int(found[scene])
         goal = [f"≤ {target}", "met" if count <= target else "**missed**"] if target else ["", ""]
@@ -196,9 +196,9 @@ def instructions():
 
 def memory_of_an_hour():
     rows = Rows()
-    say("an hour's packets through a receiver")
+    say("an hour of packets to a receiver")
     line = cargo_bench("tautline-engine", "memory")
     before, after = map(int, re.search(r"(\d+) kB before, (\d+) kB after", line).groups())
-    rows.add("memory of a receiver and its statistics after 3.6 million packets more", f"{before / 1e3:.1f} MB before",
+    rows.add("memory of a receiver and its statistics after another 3.6 million packets", f"{before / 1e3:.1f} MB before",
         f"{after / 1e3:.1f} MB", f"{after - before:+} kB", "flat", after - before < 100)
     return [rows.table()]

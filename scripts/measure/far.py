@@ -1,4 +1,4 @@
-"""Calls over a way that is long and loses: UDP beside TCP, latency that follows the packets."""
+"""Calls on a long, lossy path: UDP compared with TCP, adaptive latency."""
 
 import json
 import os
@@ -6,15 +6,15 @@ import shlex
 import subprocess
 import tempfile
 
-from measure.experiments import told
+from measure.experiments import quantity
 from measure.tools import REPEATS, ROOT, TAUT, say
 
 TRIPS, LOSSES = ((20,), (0, 1)) if REPEATS == 1 else ((2, 20, 100), (0, 1, 5))
 SECONDS, SETTLE = (2, 1) if REPEATS == 1 else (6, 3)
 ASKED = ["lab", "mouth-to-ear", "netns:far", "--only", "latency auto", "--duration", f"{SECONDS}s", "--settle", f"{SETTLE}s"]
-# What a guest is given before it is ended; it takes a third of that.
+# Timeout of a guest in seconds; a run takes a third of it.
 MAX = 600
-# Both ends in the guest and at either side of a cable, each of which delays by half and loses as much.
+# Both ends in the guest. Each side of the cable adds half of the round trip, and the loss.
 SCRIPT = """
 export TAUT_HOME=/tmp/far-home XDG_RUNTIME_DIR=/tmp/far-run
 mkdir -pm 700 "$TAUT_HOME" "$XDG_RUNTIME_DIR"
@@ -31,7 +31,7 @@ exec "$taut" "$@" --report none --report-file /lab/out/report.json
 
 
 def cell(trip, loss):
-    """The rows of one round trip and loss, by UDP and by TCP, or nothing where there can be no guest."""
+    """The rows of one round trip and loss, via UDP and TCP; None if the guest is not available."""
     with tempfile.TemporaryDirectory() as folder:
         guest = ["scripts/lab-vm", "--quiet", "--mips", "1000", "--timeout", str(MAX), "--out", folder]
         run = subprocess.run([*guest, "--", "bash", "-c", SCRIPT, "far", TAUT, str(trip), str(loss), *ASKED], cwd=ROOT)
@@ -44,18 +44,18 @@ def cell(trip, loss):
 
 
 def figure(row):
-    """What was kept, heard at the median and at the 99th percentile, and what was not heard."""
+    """Median, 99th percentile, and missing windows."""
     if row["invalid"]:
         return [f"invalid: {row['invalid']}", "", ""]
     found, due = row["measured"], row["missed"]
-    return [told(found["p50_ns"], 1), told(found["p99_ns"], 1), f"{due['missed']} of {due['due']}"]
+    return [quantity(found["p50_ns"], 1), quantity(found["p99_ns"], 1), f"{due['missed']} of {due['due']}"]
 
 
 def calls_far():
-    """Windows of 4 ms of the ear's branch are looked for in the mouth's, within 20 ms of what is kept."""
-    head = [f"`taut {shlex.join(ASKED)}`: round trip, lost of each direction"]
+    """Searches windows of 4 ms of the ear's channel in the mouth's channel, within 20 ms of the latency."""
+    head = [f"`taut {shlex.join(ASKED)}`: round trip, loss each way"]
     for link in ("UDP", "TCP"):
-        head += [f"{link}: ms, median", "p99", "not heard"]
+        head += [f"{link}: ms, median", f"{link}: p99", f"{link}: missing"]
     lines = [head]
     for trip in TRIPS:
         for loss in LOSSES:

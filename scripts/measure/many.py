@@ -1,4 +1,4 @@
-"""What a receiver of many streams takes."""
+"""Cost of a receiver with many streams."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from measure.tools import REPEATS, TAUT, Rows, say
 
 
 class Many:
-    """One receiver of so many streams of one sender, on a card that listens to itself."""
+    """A sender and a receiver with a number of streams, on a virtual card with the stall monitor off by default."""
 
     def __init__(self, streams, ptime, latency="20ms", sounds=True, cores=(None, None), witness=False):
         pin = lambda core: [] if core is None else ["taskset", "-c", str(core)]
@@ -35,7 +35,7 @@ class Many:
             [*pin(cores[1]), TAUT, "send", "--input", "virtual:?tone=440", "--ptime", ptime, *each("--to"), *common], **quiet)
 
     def share(self):
-        """Per cent of a core that the receiver takes, and its resident memory in MB."""
+        """Processor time of the receiver in % of a core, and its resident memory in MB."""
         time.sleep(SETTLE)
         began, start = time.monotonic(), processor(self.receiver.pid)
         time.sleep(WINDOW)
@@ -43,7 +43,7 @@ class Many:
         return share, resident(self.receiver.pid)[0]
 
     def stop(self):
-        """Seconds until the receiver has reported and ended, and its report with its size in bytes."""
+        """Seconds until the receiver has reported and ended, its report, and the size of the report in bytes."""
         began = time.monotonic()
         self.receiver.terminate()
         self.receiver.wait()
@@ -57,7 +57,7 @@ class Many:
 
 
 def open_files(wanted):
-    """Lets a child open so many files, if the user may."""
+    """Raises the limit of open files in a child as far as the user may."""
     def allow():
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft < wanted:
@@ -76,8 +76,8 @@ def many_streams():
             found.append((share, memory, took, size))
         return [statistics.median(values) for values in zip(*found)]
 
-    lines = [["packets", "nothing heard", "one stream", "10 streams", "100 streams", "of that each, ÷ one", "memory of each",
-              "stop to report", "report", "≤ 1.2 × one, 1.5 MB, 0.5 s"]]
+    lines = [["packets", "no stream", "one stream", "10 streams", "100 streams", "each of 10; 100 ÷ one", "memory per stream",
+              "stop to report", "report size", "≤ 1.2 × one, 1.5 MB, 0.5 s"]]
     for ptime in ("5ms", "1ms"):
         fixed, empty, _, _ = measured(1, ptime, sounds=False)
         one, ten, hundred = (measured(streams, ptime) for streams in (1, 10, 100))
@@ -92,27 +92,26 @@ def many_streams():
 
 
 def max_streams():
-    """How many streams of 1 ms one core bears: 50 more at a time, until the first step in which a packet is
-    late or lost or the card starves. What others on the machine do is not ours: what the host did by
-    standing still is left out, and a step ends it that is not clean at any of three tries."""
+    """The max number of streams of 1 ms on one core: adds 50 at a time until a step fails three times. A step fails if a
+    packet is late or lost or the card has an xrun, except during stalls of the host."""
     rows = Rows()
     cores = (os.cpu_count() - 1, 0) if os.cpu_count() > 1 else (None, None)
 
     def flaw(streams):
-        """What spoilt a step, if anything did, and the share of a core that it took."""
+        """The defect of a step, if any, and its share of a core."""
         say(f"{streams} streams of 1 ms on one core")
         many = Many(streams, "1ms", cores=cores, witness=True)
         share, _ = many.share()
         counted = [stream["counters"] for stream in many.stop()[1]["streams"]]
         missed = sum(c["late"] + c["lost"] for c in counted)
         came = sum(c["packets_received"] for c in counted)
-        # Xruns are the card's, and the report of each stream says them, and what was the host's of all.
+        # The card has the xruns, so the report of each stream has the same number. host_stalled covers all kinds.
         xruns = max(c["xruns"] for c in counted)
         clean = came and missed + sum(c["xruns"] for c in counted) <= sum(c["host_stalled"] for c in counted)
-        told = f"{streams}: {missed} of {came + missed} packets late or lost, {xruns} xruns, {share:.0f} %"
-        return None if clean else told, share
+        defect = f"{streams}: {missed} of {came + missed} packets late or lost, {xruns} xruns, {share:.0f} %"
+        return None if clean else defect, share
 
-    borne, ended = "none", "no step was spoilt"
+    borne, ended = "none", "no step failed"
     for streams in range(50, 1001, 50):
         for _ in range(3):
             spoilt, share = flaw(streams)
@@ -122,5 +121,5 @@ def max_streams():
             ended = spoilt
             break
         borne = f"{streams} ({share:.0f} %)"
-    rows.add("streams of 1 ms that one core bears before a packet is late or the card starves", ended, borne, "", "", None)
+    rows.add("streams of 1 ms packets on one core without late packets or xruns", ended, borne, "", "", None)
     return [rows.table()]

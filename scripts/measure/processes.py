@@ -1,4 +1,4 @@
-"""What whole processes take, beside GStreamer's."""
+"""Cost of whole processes, compared with GStreamer's."""
 
 import json
 import os
@@ -13,19 +13,19 @@ import time
 
 from measure.tools import REPEATS, TAUT, Rows, say, spread
 
-SETTLE, WINDOW = 2.0, 4.0  # seconds: before a process is watched, and how long
-MISSING = 'no GStreamer here: "make test" installs it'
+SETTLE, WINDOW = 2.0, 4.0  # seconds before and during a measurement
+MISSING = 'GStreamer is not installed: "make test" installs it'
 
 
 def processor(pid):
-    """Seconds that all threads of a process have run, to the nanosecond (proc(5), schedstat)."""
+    """Processor time of all threads of a process, in seconds (proc(5), schedstat)."""
     total = 0
     for task in os.listdir(f"/proc/{pid}/task"):
         try:
             with open(f"/proc/{pid}/task/{task}/schedstat") as stat:
                 total += int(stat.read().split()[0])
         except OSError:
-            pass  # it ended while we looked
+            pass  # the thread has ended
     return total / 1e9
 
 
@@ -36,7 +36,7 @@ def resident(pid):
 
 
 def pair(receiver, sender, settle=SETTLE, window=WINDOW):
-    """Runs both; per cent of a core of (sender, receiver), and (resident, peak, growth) of the
+    """Runs both. Returns the processor time of (sender, receiver) in % of a core, and (resident, peak, growth) of the
     receiver in MB."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     one = subprocess.Popen(receiver, **quiet)
@@ -61,7 +61,7 @@ def pair(receiver, sender, settle=SETTLE, window=WINDOW):
 
 
 def free_port():
-    """An even UDP port, free with the one above."""
+    """A free even UDP port."""
     while True:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
             one.bind(("127.0.0.1", 0))
@@ -96,7 +96,7 @@ def gstreamer_pair(period, ptime, latency):
     return pair(receiver, sender)[0]
 
 
-CASES = (  # period in frames, ptime in ms, latency in ms, whether it is to take less than GStreamer
+CASES = (  # period in frames, ptime in ms, latency in ms, whether GStreamer is the goal
     (240, 5, 20, True),
     (240, 1, 20, True),
     (48, 1, 5, False),
@@ -104,12 +104,12 @@ CASES = (  # period in frames, ptime in ms, latency in ms, whether it is to take
 
 
 def processes():
-    """Two lines a case: without the stall witness and with it; GStreamer's pair runs between the two."""
-    lines = [["periods, packets, latency", "sender, of a core", "GStreamer", "ratio", "receiver", "GStreamer", "ratio",
-              "latency less its setting", "both less than GStreamer's"]]
+    """Two lines for each case: stall monitor off and on. GStreamer's pair runs in between."""
+    lines = [["period, packet, latency", "sender, of a core", "GStreamer", "ratio", "receiver", "GStreamer", "ratio",
+              "measured − configured latency", "both below GStreamer"]]
     for period, ptime, latency, wanted in CASES:
         say(f"whole processes, periods of {period} frames and packets of {ptime} ms")
-        runs = {"": [], ", witness on": []}
+        runs = {"": [], ", stall monitor on": []}
         theirs, excesses = [], []
         for _ in range(REPEATS):
             shares, _, report = taut_pair(period, f"{ptime}ms", f"{latency}ms", "--no-stall-monitor")
@@ -119,7 +119,7 @@ def processes():
                 excesses.append(measured / 1e6 - latency)
             if shutil.which("gst-launch-1.0"):
                 theirs.append(gstreamer_pair(period, ptime, latency))
-            runs[", witness on"].append(taut_pair(period, f"{ptime}ms", f"{latency}ms")[0])
+            runs[", stall monitor on"].append(taut_pair(period, f"{ptime}ms", f"{latency}ms")[0])
         for which, ours in runs.items():
             cells, less = [], []
             for side in (0, 1):
@@ -144,7 +144,7 @@ def short_packets():
 
 
 def size():
-    """The program as `make install` puts it there."""
+    """Size of the program as packages have it."""
     say("size of the program")
     with tempfile.TemporaryDirectory() as folder:
         stripped = os.path.join(folder, "taut")
@@ -157,13 +157,13 @@ def size():
 
 
 def anonymous(pid):
-    """Megabytes of its own that a process has in memory: heap and stacks, and nothing of files."""
+    """Anonymous memory of a process in MB: heap and stacks, without files."""
     with open(f"/proc/{pid}/status") as status:
         return int(re.search(r"RssAnon:\s+(\d+) kB", status.read())[1]) / 1e3
 
 
 def memory_of_calls(count=4):
-    """Megabytes of `taut serve` without calls, and what each of so many adds in ten seconds."""
+    """Memory of `taut serve` in MB without calls, and the part that each of `count` calls adds in ten seconds."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.PIPE}
     with tempfile.TemporaryDirectory() as home:
         quiet["env"] = {**os.environ, "TAUT_HOME": home, "XDG_RUNTIME_DIR": home}
@@ -192,12 +192,12 @@ def memory_of_a_process():
     rows.add("memory that each of four calls adds to taut serve", f"{idle:.1f} MB without calls", f"{each:.1f} MB",
              f"{each / 5:.2f}", "≤ 5 MB", each <= 5)
     say("memory of taut recv")
-    # By then every ring has gone round once and every page that will be needed was needed.
+    # By then each ring buffer has wrapped, and all pages are in use.
     settle = window = 5 if REPEATS == 1 else 30
     _, (now, peak, growth), _ = taut_pair(48, "1ms", "5ms", settle=settle, window=window)
     rows.add("resident memory of taut recv", "", f"{now:.1f} MB (peak {peak:.1f})", f"{now / 10:.2f}", "≤ 10 MB",
         max(now, peak) <= 10)
-    # Of the quick run's seconds it would say more than they know.
+    # The seconds of a quick run are too few for an hour's growth.
     if REPEATS > 1:
         hour = now + growth * (3600 - window) / window
         rows.add(f"— its growth in {window} s after the first {settle}", "", f"{growth * 1e3:+.0f} kB", "",
@@ -249,5 +249,5 @@ def threads(pid):
             with open(f"/proc/{pid}/task/{task}/comm") as comm:
                 names.append(comm.read().strip())
     except OSError:
-        pass  # it ended while we looked
+        pass  # the thread has ended
     return names

@@ -1,4 +1,4 @@
-"""What sealing adds to the processor time of a whole packet."""
+"""Processor time that encryption adds to a packet."""
 
 import os
 import re
@@ -11,8 +11,8 @@ from measure.processes import SETTLE, free_port, processor
 from measure.tools import REPEATS, TAUT, cargo_bench, say, spread
 
 RUNS = 2 if REPEATS == 1 else 20
-WINDOWS, WINDOW = 8, 1.0  # of a run, and seconds
-MAX = 5.0  # per cent that sealing may add
+WINDOWS, WINDOW = 8, 1.0  # windows of a run, and their length in seconds
+MAX = 5.0  # % that encryption may add
 CASES = ((48, "1ms", 1e-3, 328), (120, "2.5ms", 2.5e-3, 760))  # period in frames, packets, their bytes of RTP
 
 
@@ -38,33 +38,32 @@ class Pair:
 
 
 def alone():
-    """Of packets of so many bytes, once a millisecond: microseconds to seal one and to open it."""
+    """Microseconds to encrypt and to decrypt a packet, once a millisecond, by size in bytes."""
     lines = cargo_bench("tautline-api", "seal").split("once a millisecond")[1].splitlines()
     found = (re.match(r" +(\d+)  SRTP \S+ +(\d+) ns +(\d+) ns", line) for line in lines)
     return {int(row[1]): (int(row[2]) / 1e3, int(row[3]) / 1e3) for row in found if row}
 
 
 def doubt(values):
-    """The standard error of a median, by the median of what differs from it."""
+    """The standard error of a median, from the median absolute deviation."""
     middle = statistics.median(values)
     return 1.2533 * 1.4826 * statistics.median(abs(value - middle) for value in values) / len(values) ** 0.5
 
 
 def sealed():
-    """Whole processes on loopback, in clear and sealed at the same time, so that what else the machine does comes to
-    both: what a packet costs in all threads of either, window by window. Beside it what sealing and opening take
-    themselves, in a thread that does so once a millisecond."""
+    """Whole processes on loopback, clear and encrypted at the same time, so that other load hits both alike: cost of a
+    packet in all threads, window by window. Also the cost of encryption alone, once a millisecond in one thread."""
     itself = alone()
-    lines = [["packets, as long as periods", "end", "clear, of a packet", "sealed (AEAD_AES_256_GCM)",
-              "more, median of windows ± its standard error", f"≤ {MAX:g} %, ≤ 5 µs", "seal or open itself"]]
+    lines = [["packet and period", "end", "clear, per packet", "encrypted (AEAD_AES_256_GCM)",
+              "added per packet, median of windows", f"≤ {MAX:g} %, ≤ 5 µs", "encrypt or decrypt alone"]]
     with tempfile.TemporaryDirectory() as folder:
         key = os.path.join(folder, "key")
         subprocess.run([TAUT, "srtp-key", key], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for period, ptime, seconds, size in CASES:
-            say(f"packets of {ptime}, in clear and sealed")
+            say(f"packets of {ptime}, clear and encrypted")
             windows = []
             for run in range(RUNS):
-                # Each begins first as often as the other.
+                # Both start first equally often.
                 options = [[], ["--srtp-key-file", key]][:: 1 if run % 2 else -1]
                 pairs = sorted(((bool(more), Pair(period, ptime, *more)) for more in options), key=lambda pair: pair[0])
                 try:
@@ -74,7 +73,7 @@ def sealed():
                         time.sleep(WINDOW)
                         packets = (time.monotonic() - began) / seconds
                         after = [pair.processor() for _, pair in pairs]
-                        # Microseconds of a packet: of each pair, of each end.
+                        # Microseconds per packet, for each pair and each end.
                         windows.append([[(b - a) / packets * 1e6 for a, b in zip(*ends)] for ends in zip(before, after)])
                 finally:
                     for _, pair in pairs:

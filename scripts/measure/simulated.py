@@ -1,5 +1,4 @@
-"""What is said of sound and of networks by programs that say the same at each run: simulated time, distances
-from what was sent."""
+"""Parts with the same result in each run: networks in simulated time, and audio quality."""
 
 import re
 import sys
@@ -8,7 +7,7 @@ from measure.tools import REPEATS, Rows, example, output, printed_tables, say
 
 
 def tests(package, test, *words):
-    """What tests print that are named so."""
+    """The output of the tests of a package."""
     return output("cargo", "test", "--locked", "-q", "-p", package, "--test", test, *words, "--", "--nocapture",
                   "--test-threads=1")
 
@@ -33,12 +32,12 @@ def distortion():
 
 
 def concealment():
-    say("how near concealment comes")
+    say("quality of concealment")
     return printed_tables(tests("tautline-dsp", "conceal_quality"))
 
 
 def opus():
-    """The system's libopus, then the bundled one; both runs print the same tables."""
+    """The libopus of the system, then the bundled one. Both runs print tables of the same shape."""
     runs = []
     for features in ((), ("--features", "bundled")):
         say(f"quality of {'the bundled' if features else 'the system’s'} libopus")

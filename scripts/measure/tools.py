@@ -1,4 +1,4 @@
-"""What the parts of scripts/bench share: repeats, tables, and how the crates' own programs are run."""
+"""Shared by the parts of scripts/bench: repeats, tables, and running programs of the crates."""
 
 import os
 import re
@@ -16,7 +16,7 @@ def say(text):
 
 
 def spread(values, digits=2):
-    """The median and, where there are several, the range."""
+    """The median, and the range of several values."""
     middle = f"{statistics.median(values):.{digits}f}"
     if len(values) == 1:
         return middle
@@ -24,7 +24,7 @@ def spread(values, digits=2):
 
 
 class Rows:
-    """A table of what was found, as it is kept. Parts of one shape are shown as one table."""
+    """A table in the form that is stored, with one shape for most parts."""
 
     HEAD = ["what", "compared with", "measured", "ratio", "target", ""]
 
@@ -40,7 +40,7 @@ class Rows:
 
 
 def printed_tables(text):
-    """The tables of Markdown in what a program printed, each a list of lines of cells."""
+    """The Markdown tables in the output of a program, each a list of lines of cells."""
     tables, inside = [], False
     for line in text.splitlines():
         if "|" not in line:
@@ -56,7 +56,7 @@ def printed_tables(text):
 
 
 def output(*command):
-    """What a command of the tree prints, which must end well."""
+    """The output of a command in the tree. Exits if the command fails."""
     run = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if run.returncode != 0:
         sys.exit(f"bench: `{' '.join(command)}` failed; its message is above")
@@ -75,7 +75,7 @@ NANOS = {"ps": 1e-3, "ns": 1.0, "µs": 1e3, "ms": 1e6}
 
 
 def divan_cases(package, bench):
-    """Medians of a bench's cases, by group and name, in nanoseconds; one of each repeat."""
+    """Medians of the cases of a bench, by group and name, in nanoseconds; one for each repeat."""
     cases = {}
     for _ in range(REPEATS):
         group = ""

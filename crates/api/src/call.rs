@@ -78,7 +78,7 @@ impl FromStr for CallAddress {
     fn from_str(text: &str) -> Result<Self, String> {
         WorkerAddress::parse(text, CALL_PORT).map(|at| Self(at, None)).map_err(|NoWorkerAddress(text)| {
             format!(
-                "{text:?} is nobody to call: write HOST, HOST:PORT or NAME=HOST:PORT, and an IPv6 address as [::1]:{CALL_PORT}"
+                "invalid host {text:?}\nhint: write HOST, HOST:PORT or NAME=HOST:PORT, and an IPv6 address as [::1]:{CALL_PORT}"
             )
         })
     }

@@ -64,9 +64,7 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Device>, DeviceError> {
     let ends = directions.each().map(|direction| end(spec, direction, settings));
     let ends = ends.collect::<Result<Vec<_>, _>>()?;
-    let timed = notes.prepare(format!(
-        "{spec}: there is no card behind it that sets the pace: a timer of this machine does"
-    ));
+    let timed = notes.prepare(format!("{spec}: not a card: a timer of this machine sets the pace"));
     let losses = refuse::CardErrors::new(spec);
     Ok(Box::new(card::Card::new(ends, settings, spec.wakeup, losses, timed)))
 }

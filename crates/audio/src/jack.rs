@@ -45,7 +45,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const LIST_TIMEOUT: Duration = Duration::from_millis(300);
 const LOOK: Span = Span::from_millis(10);
 
-const STALLED: &str = "see whether it was stopped (ps, state T), and end it or let it go on";
+const STALLED: &str = "check whether it is stopped (state T in `ps`), and resume or kill it";
 
 pub(crate) fn settle(
     spec: &JackSpec,
@@ -98,8 +98,8 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
         name: spec.to_string(),
         sides: vec![side(Direction::Capture), side(Direction::Playback)],
         says: format!(
-            "a client of the JACK server that runs, at {hertz} Hz and {period} frames a period; its card has \
-             {inputs} ports to capture from and {outputs} to play to"
+            "a client of the running JACK server, at {hertz} Hz with periods of {period} frames; its card has {inputs} \
+                capture ports and {outputs} playback ports"
         ),
     }]
 }
@@ -134,7 +134,7 @@ fn enter<T: Send + 'static>(
         ));
     }
     let text = |text: &str| {
-        CString::new(text).map_err(|_| spec.error("there is a zero in it", "leave it out"))
+        CString::new(text).map_err(|_| spec.error("it contains a zero byte", "remove it"))
     };
     let name = text(&spec.client)?;
     let server = spec.server.as_deref().map(text).transpose()?;
@@ -153,25 +153,24 @@ fn enter<T: Send + 'static>(
 
 fn not_taken_in(spec: &JackSpec, JackStatus(status): JackStatus) -> DeviceError {
     let server = match &spec.server {
-        Some(name) => format!("no JACK server called ‘{name}’"),
+        Some(name) => format!("no JACK server named '{name}'"),
         None => "no JACK server".to_owned(),
     };
     if status & VERSION_ERROR != 0 {
         return spec.error(
-            "the JACK server is of another version than its library".to_owned(),
+            "the JACK server and its library differ in version".to_owned(),
             "install both from one package, then start the server again",
         );
     }
     if status & SERVER_FAILED != 0 {
         return spec.error(
-            format!("{server} answers this user"),
-            "start one, such as jackd -d alsa, or name one by ?server=NAME; under PipeWire, pw-jack \
-             taut … is a client of PipeWire",
+            format!("{server} accepts this user"),
+            "start one, such as jackd -d alsa, or select one with ?server=NAME; with PipeWire, run pw-jack taut …",
         );
     }
     spec.error(
         format!("the JACK server refused the client (status {status:#x})"),
-        "see what the server says; it may have as many clients as it takes",
+        "see the server's messages; its limit of clients may be reached",
     )
 }
 
@@ -210,7 +209,7 @@ fn add_ports(
         let added = CString::new(name).is_ok_and(|name| client.add_port(direction, &name));
         if !added {
             return Err(spec.error(
-                format!("the JACK server has no room for port {channel}"),
+                format!("the JACK server cannot create port {channel}"),
                 "use fewer --channels, or start the server with more ports: jackd -p 1024",
             ));
         }
@@ -220,8 +219,8 @@ fn add_ports(
 
 fn other_rate(spec: &JackSpec, was: Rate, hertz: u32) -> DeviceError {
     spec.error(
-        format!("the JACK server runs at {hertz} Hz now and not at {was}"),
-        "set its rate as it was, or start taut again",
+        format!("the JACK server now runs at {hertz} Hz instead of {was}"),
+        "restore its rate, or restart taut",
     )
 }
 
@@ -253,16 +252,14 @@ fn connect(
 ) {
     if let (Connect::To(begin), true) = (&spec.connect, counterparts.is_empty()) {
         notes.add(format!(
-            "{}: no port of the JACK server begins with ‘{begin}’, so none is connected; \
-             jack_lsp lists them",
+            "{}: not connected: no port of the JACK server begins with '{begin}'; jack_lsp lists them",
             spec
         ));
     }
     for (channel, counterpart) in counterparts.iter().enumerate() {
         if !client.connect(direction, channel, counterpart) {
             notes.add(format!(
-                "{}: the JACK server did not connect channel {} with {counterpart}; connect it \
-                 by hand: jack_connect",
+                "{}: the JACK server did not connect channel {} with {counterpart}; connect it with jack_connect",
                 spec,
                 channel + 1
             ));
@@ -310,8 +307,7 @@ impl JackDevice {
         };
         let (client, (name, found, card)) = enter(&self.spec, directions, TIMEOUT, work)?;
         self.notes.add(format!(
-            "{}: the client ‘{name}’ of a JACK server at {}, {} frames a period, {card} frames to \
-             the card",
+            "{}: client '{name}' of a JACK server at {}, {} frames per period, {card} frames to the card",
             self.spec, found.rate, found.period,
         ));
         Ok(client)
@@ -330,9 +326,9 @@ impl JackDevice {
                 return Ended::Finished;
             } else if signals.refused.load(Ordering::Relaxed) {
                 let answer = "the JACK server did not activate the client";
-                return Ended::Gone(self.spec.error(answer, "see what the server says"));
+                return Ended::Gone(self.spec.error(answer, "see the server's messages"));
             } else if signals.shut_down.load(Ordering::Relaxed) {
-                let answer = "the JACK server went, or dropped this client";
+                let answer = "the JACK server ended, or removed this client";
                 return Ended::Gone(self.spec.error(answer, "start it again"));
             } else if rate != 0 && rate != self.settings.rate.hertz() {
                 return Ended::Gone(other_rate(&self.spec, self.settings.rate, rate));
@@ -348,7 +344,7 @@ impl JackDevice {
             }
             let cycle = self.settings.rate.span_of(period);
             if watch.is_silent(signals.seat.calls(), now(), cycle) && !freewheels {
-                let answer = "the JACK server stalled: it calls this client no more";
+                let answer = "the JACK server stalled: it no longer calls this client";
                 return Ended::Gone(self.spec.error(answer, STALLED));
             }
             let latency = self.latency.get();
@@ -362,15 +358,15 @@ impl JackDevice {
 
     fn note_period(&self, period: Frames) {
         let hint = match period > self.settings.period {
-            true => "; the latency may be too short for that: start taut again to have it checked",
+            true => "; the latency may be too short: restart taut to check it",
             false => "",
         };
         self.notes
-            .add(format!("{}: the JACK server's buffer has {period} frames now{hint}", self.spec));
+            .add(format!("{}: the JACK server's buffer now has {period} frames{hint}", self.spec));
     }
 
     fn note_freewheel(&self, begins: bool) {
-        let does = if begins { "began to freewheel: there is silence" } else { "is back in time" };
+        let does = if begins { "started to freewheel: silence" } else { "stopped freewheeling" };
         self.notes.add(format!("{}: the JACK server {does}", self.spec));
     }
 }

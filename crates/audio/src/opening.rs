@@ -109,7 +109,7 @@ pub fn open_paced(
     let DeviceSpec::Software(card) = spec else {
         return Err(DeviceError {
             tried: spec.to_string(),
-            answer: "it goes by a clock of its own".to_owned(),
+            answer: "it has its own clock".to_owned(),
             hint: "use virtual:, file:PATH, tone:HZ or null:".to_owned(),
         });
     };

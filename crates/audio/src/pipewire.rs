@@ -90,7 +90,7 @@ pub fn graph() -> Option<Graph> {
 fn left_out(spec: &PipeWireSpec) -> DeviceError {
     DeviceError {
         tried: spec.to_string(),
-        answer: "this taut was built without PipeWire".to_owned(),
+        answer: "taut was built without PipeWire".to_owned(),
         hint:
             "apt-get install libpipewire-0.3-dev libclang-dev, then build it again (make release)"
                 .to_owned(),

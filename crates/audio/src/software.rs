@@ -94,20 +94,20 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
         device(
             "virtual:",
             BOTH,
-            "a card without hardware, strict as a real one: virtual:?ppm=50&record=out.wav",
+            "a simulated card with real-time deadlines: virtual:?ppm=50&record=out.wav",
         ),
         device(
             "file:PATH",
             BOTH,
-            "a WAV or FLAC file, written as WAV; waits a second for a late program; file:- is \
-             standard input or output",
+            "reads WAV or FLAC, writes WAV; waits up to a second for a late program; file:- is standard input or \
+                output",
         ),
         device("tone:HZ", &BOTH[..1], "a sine at -18 dBFS"),
-        device("null:", BOTH, "silence in, nothing out"),
+        device("null:", BOTH, "captures silence, discards playback"),
         device(
             "programs:NAME",
             BOTH,
-            "a sound card for programs here: aplay -D tautserve, arecord -D tautserve",
+            "a sound card for local programs: aplay -D tautserve, arecord -D tautserve",
         ),
     ]
 }
@@ -243,7 +243,7 @@ fn ends(
 fn one_way(name: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
-        answer: "a file is read or written, not both at once".to_owned(),
+        answer: "a file cannot be both input and output".to_owned(),
         hint: "use virtual:?source=PATH&record=PATH, which does both".to_owned(),
     }
 }
@@ -251,25 +251,24 @@ fn one_way(name: &str) -> DeviceError {
 fn half_a_loopback(name: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
-        answer: "loopback joins its output to its input, and only one of them is used".to_owned(),
-        hint: "name it as --output and as --input of taut lab delay, or leave loopback out"
-            .to_owned(),
+        answer: "loopback needs both input and output".to_owned(),
+        hint: "use it as --output and --input of taut lab delay, or remove loopback".to_owned(),
     }
 }
 
 fn delay_of_a_player(name: &str, cable: &CableName) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
-        answer: "the delay of a cable is said where it is heard".to_owned(),
-        hint: format!("write virtual:?cable={cable} here, and the delay where it is --input"),
+        answer: "delay applies only to the cable's --input".to_owned(),
+        hint: format!("use virtual:?cable={cable} here, and delay with --input"),
     }
 }
 
 fn not_played_to(name: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
-        answer: "a tone can be heard but not played to".to_owned(),
-        hint: "use a card, virtual:, file:PATH or null: as output".to_owned(),
+        answer: "a tone cannot be an output".to_owned(),
+        hint: "use a card, virtual:, file:PATH or null:".to_owned(),
     }
 }
 
@@ -281,7 +280,7 @@ fn tone(name: &str, frequency: Frequency, rate: Rate) -> Result<SampleSource, De
     }
     Err(DeviceError {
         tried: name.to_owned(),
-        answer: format!("a stream of {rate} carries no tone of {frequency}"),
+        answer: format!("a stream at {rate} cannot carry a tone of {frequency}"),
         hint: format!("use one below {half} Hz, or a higher rate with --rate"),
     })
 }

@@ -104,7 +104,7 @@ impl FromStr for DeviceSpec {
         };
         let named = given.split_once(':').filter(|(kind, _)| !kind.contains(['/', '.']));
         let Some((kind, rest)) = named else {
-            return refuse("this names no kind of device", meant(given));
+            return refuse("the kind of device is missing", meant(given));
         };
         match kind {
             "alsa" => rest.parse().map(Self::Alsa),
@@ -113,7 +113,7 @@ impl FromStr for DeviceSpec {
             _ => match SoftwareSpec::named(given.as_ref()) {
                 Some(card) => card.map(Self::Software),
                 None => {
-                    let answer = format!("there is no kind of device called ‘{kind}’");
+                    let answer = format!("unknown kind of device '{kind}'");
                     refuse(&answer, format!("use {KINDS}"))
                 }
             },

@@ -19,8 +19,8 @@ pub(crate) const STACK: usize = 256 * 1024;
 pub(crate) fn spawn_error(tried: &str, error: &io::Error) -> DeviceError {
     DeviceError {
         tried: tried.to_owned(),
-        answer: format!("no thread could be started: {error}"),
-        hint: "end other programs or raise the limit: ulimit -u".to_owned(),
+        answer: format!("cannot start a thread: {error}"),
+        hint: "stop other programs, or raise the limit with ulimit -u".to_owned(),
     }
 }
 

@@ -295,7 +295,7 @@ fn a_card_that_is_open_is_refused_to_the_next() {
     let spec = end(0, 2, CardFormat::S16);
     let open = open(&spec, Direction::Playback, SETTINGS, extras()).expect("an end");
     let error = settle(&spec, Direction::Playback, SETTINGS).expect_err("it is taken");
-    assert!(error.answer.contains("taken by"), "{error}");
+    assert!(error.answer.contains("in use by"), "{error}");
     drop(open);
     settle(&spec, Direction::Playback, SETTINGS).expect("it is free again");
 }

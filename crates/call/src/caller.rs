@@ -1,4 +1,4 @@
-//! The end that calls: dials, sounds by an endpoint while the call has sound, and reconnects.
+//! The calling end: dials, runs an endpoint while the call has sound, and reconnects.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,31 +29,30 @@ use crate::{
     Standing, Watched, running,
 };
 
-/// For a control connection and its handshake.
+/// Timeout of a control connection with its handshake.
 const DIAL_LIMIT: Duration = Duration::from_secs(5);
-/// From the end of a file that was sent to that of the call: as long as the longest latency of a call that follows its
-/// packets, and more.
+/// Time from the end of a sent file to the end of the call: more than the maximum adaptive latency.
 const LAST_WORDS: Span = Span::from_secs(1);
-/// A call in which nothing was received for so long lasts from then on as long as it is to (`--duration`).
+/// `--duration` starts when the first packet arrives, or after this time without one.
 const BEGUN_UNHEARD: Span = Span::from_secs(5);
-/// From one look at the list of trusted hosts to the next: a look asks the system whether the file is another.
+/// Interval of checks of the trust list. Each check is one system call.
 const LOOK_EVERY: Span = Span::from_secs(1);
 
-/// What calls have in common.
+/// State shared by all calls of a user.
 pub(crate) struct Common {
     pub(crate) config: Arc<CallerConfig>,
     pub(crate) stop: Stop,
     pub(crate) microphone: Microphone,
     pub(crate) shared: Option<OnDemand>,
-    /// When this turn began.
+    /// Start time of this turn.
     pub(crate) now: LocalTime,
-    /// The call whose turn it is, and whether any other has sound.
+    /// The call whose turn it is, and whether another call has sound.
     pub(crate) index: usize,
     pub(crate) others_sound: bool,
 }
 
 impl Common {
-    /// Devices for a call that is to sound: its own, or its part of the shared ones.
+    /// Devices for a call that gets sound: its own, or its part of the shared ones.
     pub(crate) fn sound(&mut self, devices: &DevicePair) -> Result<[Sound; 2], Error> {
         match &mut self.shared {
             Some(shared) => shared.opened(&self.config.end)?.take(),
@@ -68,50 +67,51 @@ impl Common {
 
 /// The control connection.
 enum Connection {
-    /// There is none: why the last one was lost or not made, if that is known.
+    /// No connection; the reason why the last one was lost or not made, if known.
     Down(Option<String>, Option<DialError>),
-    /// The connection is made on a thread, as that takes seconds if the host does not answer. Dropped, it is closed as
-    /// soon as it is made.
+    /// Connecting on a thread: it takes seconds if the host does not answer. If dropped, the
+    /// connection is closed as soon as it is made.
     Dialling(Option<JoinHandle<Result<CallConnection, DialError>>>),
     Up(Box<CallConnection>),
 }
 
-/// See the module.
+/// One call; see the module.
 pub(crate) struct Caller {
     pub(crate) config: Arc<CallerConfig>,
     address: CallAddress,
     pub(crate) host: String,
     pub(crate) session: CallerSession,
     trust: Arc<TrustStore>,
-    /// The key of the host that answered, and when it is next looked up in the list of trusted hosts.
+    /// Key of the host that answered, and time of the next trust check.
     key: Option<HostKey>,
     look_at: LocalTime,
-    /// All settings of the devices while there is no sound, and those at which they run.
+    /// All device settings while there is no sound, and the settings in use.
     choice: DeviceChoice,
     pub(crate) devices: DevicePair,
     connection: Connection,
     pub(crate) endpoint: Option<Endpoint>,
     sockets: Option<CallerSockets>,
-    /// The secret of the last control connection, and where it went; and what the keys of the last call are made of.
+    /// Secret and address of the last control connection, and input of the key derivation of the
+    /// last call.
     secret: Option<([u8; SECRET_BYTES], SocketAddr)>,
     keys: Option<TransportKeys>,
-    /// Whether anything was received, of sound that is over.
+    /// Whether an earlier endpoint received anything.
     heard: bool,
     ended: EndedSound,
-    /// What the user asked for last, until it is answered.
+    /// Last request of the user, until it is answered.
     pub(crate) asked: Option<Changed>,
-    /// Whether the call is to be held once it is made: asked for while its offer was not answered.
+    /// Whether to hold the call once it is established: requested before the offer was answered.
     pub(crate) held_next: Option<bool>,
-    /// What was reported last of a connection that fails again and again.
+    /// Last reported error of repeated connection attempts.
     reported: Option<String>,
-    /// Whether the engine sends captured sound.
+    /// Whether the engine sends captured sound instead of silence.
     pub(crate) open: bool,
-    /// The allowed transports.
+    /// Allowed transports.
     pub(crate) paths: &'static [CallPath],
     pub(crate) watched: Watched,
-    /// When the call is over by the clock.
+    /// End time of the call.
     ends: LocalTime,
-    /// The result, once it is over.
+    /// Result, once the call is over.
     pub(crate) over: Option<Result<Ended, Error>>,
 }
 
@@ -184,7 +184,8 @@ impl Caller {
         matches!(self.connection, Connection::Dialling(_))
     }
 
-    /// Does everything that is due. Waits for nothing but devices that are opened or closed, and the first transport.
+    /// Does everything that is due. Waits only for devices that open or close, and for the first
+    /// transport.
     pub(crate) fn turn(&mut self, common: &mut Common) {
         if self.over.is_some() {
             return;
@@ -235,13 +236,13 @@ impl Caller {
         }
         let endpoint = self.endpoint.as_ref();
         if self.ends == LocalTime::NEVER && endpoint.is_some_and(Endpoint::has_sent_all) {
-            // The last sound has yet to be played there.
+            // The peer still has to play the last packets.
             self.ends = now + LAST_WORDS;
         }
         stop.is_requested() || endpoint.is_some_and(Endpoint::is_over) || now >= self.ends
     }
 
-    /// Takes a control connection that was made, and what all sockets received.
+    /// Takes a new control connection, and everything that the sockets received.
     fn receive(&mut self, now: LocalTime) {
         let dialled = match &mut self.connection {
             Connection::Dialling(thread) => finished(thread),
@@ -257,7 +258,7 @@ impl Caller {
             Some(Err(error)) => {
                 // Through ssh it means that nothing listens there.
                 let is_cut = matches!(&error, DialError::Cut(whom) if whom.1.is_none());
-                // A call that there is goes on, and the next is.
+                // An established call continues and reconnects.
                 if is_cut || self.session.control.call().is_some() {
                     self.tell_once(error.to_string());
                 }
@@ -302,7 +303,7 @@ impl Caller {
         let dial = move || CallConnection::dial(&address, &trust, DIAL_LIMIT);
         match std::thread::Builder::new().name("taut-dial".into()).spawn(dial) {
             Ok(thread) => self.connection = Connection::Dialling(Some(thread)),
-            // Its sound goes on.
+            // The sound continues.
             Err(error) if self.session.control.call().is_some() => {
                 self.tell_once(no_thread(error).to_string());
                 self.session.control.line_lost(now);
@@ -320,7 +321,7 @@ impl Caller {
         }
     }
 
-    /// The last message is still sent.
+    /// Closes the control connection after the last message.
     fn close(&mut self) {
         if let Connection::Up(line) =
             core::mem::replace(&mut self.connection, Connection::Down(None, None))
@@ -329,7 +330,7 @@ impl Caller {
         }
     }
 
-    /// Does what was decided; why the call is over, if it is.
+    /// Executes the steps of the session; returns the reason once the call is over.
     fn carry_out(&mut self, common: &mut Common) -> Result<Option<CallOver>, Error> {
         let now = common.now;
         while let Some(action) = self.session.action(now) {
@@ -364,7 +365,7 @@ impl Caller {
         Ok(None)
     }
 
-    /// Where the other end receives datagrams.
+    /// UDP port of the peer.
     fn udp_port(&self) -> u16 {
         self.keys.map_or(0, |keys| keys.udp.port())
     }
@@ -386,7 +387,7 @@ impl Caller {
                 self.tell(CallEvent::Resumed);
             }
             CallerStep::Kept(why) => {
-                // A later request is still to be answered.
+                // A later request is still unanswered.
                 let asked = self.asked.take_if(|_| self.session.control.asked().is_none());
                 self.tell(CallEvent::Refused(asked, why));
             }
@@ -420,7 +421,7 @@ impl Caller {
                 self.tell(CallEvent::PtimeRaised { asked, agreed: agreed.ptime });
             }
         }
-        // An older taut learns of the bit rate by a change alone.
+        // An older version receives the bit rate only with a change.
         if let Some(bits) = self.config.bitrate.filter(|_| sounds && terms.adapts.is_none()) {
             let (there, back) = (terms.there.at_bitrate(bits), terms.back.at_bitrate(bits));
             let wanted = CallTerms { there, back, ..terms.clone() };
@@ -436,7 +437,7 @@ impl Caller {
         }
     }
 
-    /// Sounds by these terms from now on, or not at all.
+    /// Applies these terms to the sound; `None` ends it.
     fn adopt(
         &mut self,
         terms: &CallTerms,
@@ -459,7 +460,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Exchanges the transport, or looks for another.
+    /// Exchanges the transport, or searches for another one.
     fn go_by(&mut self, step: TransportStep) -> Result<(), Error> {
         let bytes = self.session.control.call().map_or(0, |call| call.terms.datagram_bytes());
         match (&mut self.sockets, &mut self.endpoint) {
@@ -468,7 +469,8 @@ impl Caller {
         }
     }
 
-    /// Opens the devices, with a transport that is there before the first packet: not a frame of a file is to be missed.
+    /// Opens the devices. The transport must exist before the first packet, so that no frame of a
+    /// file is lost.
     fn sound(
         &mut self,
         terms: &CallTerms,
@@ -477,12 +479,12 @@ impl Caller {
     ) -> Result<(), Error> {
         let Some(keys) = self.keys else { return Ok(()) };
         self.devices = self.choice.at(&terms.there, &terms.back)?;
-        // As they run, so the call is taken up again.
+        // While there is sound, only the current settings are offered.
         let choice = DeviceChoice::alone(self.devices);
         self.session.control.offers(offer_of(&self.config, &choice));
         self.watched = Watched::default();
         let (sound, now) = (common.sound(&self.devices)?, common.now);
-        // A user who muted while there was no sound is not heard.
+        // The user may have muted while there was no sound.
         self.open = common.microphone.is_open(now);
         let setup = Setup {
             config: &self.config.end,
@@ -510,7 +512,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Ends the sound, and closes the devices.
+    /// Ends the sound and closes the devices.
     fn hold(&mut self) -> Result<(), Error> {
         self.sockets = None;
         let Some(endpoint) = self.endpoint.take() else { return Ok(()) };
@@ -525,7 +527,8 @@ impl Caller {
         Ok(())
     }
 
-    /// Hangs up, with a control connection or without, if the host is no longer trusted: a handshake looks at the list once.
+    /// Hangs up if the host is no longer trusted, also without a control connection: a handshake
+    /// checks the list only once.
     fn turn_trust(&mut self, now: LocalTime) {
         let Some(key) = self.key.filter(|_| now >= self.look_at) else { return };
         self.look_at = now + LOOK_EVERY;
@@ -535,7 +538,7 @@ impl Caller {
             Err(unreadable) => Some(unreadable.to_string()),
         };
         self.tell(CallEvent::Untrusted(why));
-        let why = CallReason::new("the host that was called is trusted no more");
+        let why = CallReason::new("the called machine is no longer trusted");
         self.session.control.hang_up(why);
     }
 
@@ -549,7 +552,7 @@ impl Caller {
         }
     }
 
-    /// Whether this call has had sound for so long, and never received any.
+    /// Whether this call has had sound for `span` without any received packet.
     fn is_silent_for(&self, span: Span, now: LocalTime) -> bool {
         let (Some(transport), Some(endpoint)) = (self.session.transport(), &self.endpoint) else {
             return false;
@@ -566,7 +569,7 @@ impl Caller {
         running(format!("nothing was received from {}\nhint: {fix}", self.host))
     }
 
-    /// Something failed here: tells the other end, so that its seat is free for others.
+    /// Hangs up after a local failure, so that the peer frees the seat.
     fn abandon(&mut self, now: LocalTime) {
         self.session.control.hang_up(CallReason::new("it failed at the caller"));
         while let Some(action) = self.session.action(now) {
@@ -575,7 +578,7 @@ impl Caller {
             }
         }
         self.close();
-        // The first failure is reported.
+        // Only the first failure is reported.
         let _ = self.endpoint.take().map(Endpoint::end);
     }
 
@@ -584,14 +587,14 @@ impl Caller {
             Connection::Down(_, failed) => failed.take(),
             Connection::Dialling(_) | Connection::Up(_) => None,
         };
-        // What was said last leaves before the line goes.
+        // Sends the last message before closing.
         self.close();
-        // A call without sound is one all the same.
+        // A call on hold also counts.
         let has_sounded = match &self.endpoint {
             Some(endpoint) => endpoint.link.heard() > 0,
             None => self.keys.is_some(),
         };
-        // A user who hangs up before that gave the sound no time to come.
+        // A user who hangs up earlier left no time for packets.
         let unheard = self.is_silent_for(LAST_WORDS, now).then(|| self.unheard());
         let ended = self.endpoint.take().map(Endpoint::end).transpose()?;
         let (last, recorded) = ended.unwrap_or((Vec::new(), Ok(())));

@@ -1,4 +1,4 @@
-//! Calls of one user: what is captured here goes to each host, and all are heard.
+//! The calls of one user: captured sound goes to each host, and all hosts are played.
 
 use std::sync::Arc;
 
@@ -19,19 +19,20 @@ use crate::{
     BEAT, CallEvent, CallView, CallerConfig, Command, DeviceChoice, Ended, Error, Event, Side,
 };
 
-/// From one look for a control connection that is being made to the next.
+/// Interval of checks for a control connection that is being made.
 const DIAL_BEAT: Span = Span::from_millis(2);
 
-/// One call or several, on the thread of their owner.
+/// One or several calls, on the thread of their owner.
 pub struct Callers {
     callers: Vec<Caller>,
     common: Common,
-    /// Why the shared devices are gone.
+    /// Error that closed the shared devices.
     failed: Option<Error>,
 }
 
 impl Callers {
-    /// Calls all hosts. Several share devices, which are opened at once, unless the calls begin without sound.
+    /// Calls all hosts. Several calls share devices, which open at once, unless the calls begin on
+    /// hold.
     pub fn new(
         config: CallerConfig,
         trust: &Arc<TrustStore>,
@@ -64,7 +65,8 @@ impl Callers {
         Ok(Self { callers, common, failed: None })
     }
 
-    /// Does everything that is due, and waits for no longer than a beat. False once all calls are over.
+    /// Does everything that is due; waits for at most one beat. Returns `false` once all calls are
+    /// over.
     pub fn turn(&mut self) -> bool {
         let several = self.callers.len() > 1;
         self.common.now = clock::now();
@@ -78,7 +80,7 @@ impl Callers {
             let Some(caller) = self.callers.get_mut(index) else { continue };
             let was_over = caller.over.is_some();
             caller.turn(&mut self.common);
-            // The others go on, so a failure is reported at once.
+            // The other calls continue, so a failure is reported at once.
             let failed = match &caller.over {
                 Some(Ok((_, Err(error))) | Err(error)) if several && !was_over => error.to_string(),
                 _ => continue,
@@ -109,7 +111,7 @@ impl Callers {
         true
     }
 
-    /// All sound fades at once; then its calls end, one after the other.
+    /// Fades all sound at once, then ends the calls one after the other.
     fn fade(&mut self) {
         let sounding = self.callers.iter_mut().filter_map(|caller| caller.endpoint.as_mut());
         sounding.for_each(Endpoint::stop);
@@ -119,8 +121,8 @@ impl Callers {
         self.callers.iter().any(|caller| caller.endpoint.is_some())
     }
 
-    /// Makes a change in every call, or in the one that is meant: the answer of the first call that makes it, or why none
-    /// does.
+    /// Applies a change to every call, or to the given one. Returns the answer of the first call
+    /// that accepts it, or else the first refusal.
     pub fn change(&mut self, command: Command) -> Answer {
         let (microphone, now) = (&mut self.common.microphone, clock::now());
         match command {
@@ -134,7 +136,7 @@ impl Callers {
             return only.change(command, open);
         }
         if let Command::Mute(_) | Command::ToggleMute | Command::Talk = command {
-            // All follow in their turn.
+            // All calls apply it in their turn.
             return Ok(Changed::Volume(Fader { gain: Gain::UNITY, muted: !open }));
         }
         let mut answers = Vec::new();
@@ -157,7 +159,7 @@ impl Callers {
         };
         let (_, first) = answers.remove(made);
         for (index, answer) in answers {
-            // The user should know the calls that still sound.
+            // The user must know which calls still have sound.
             if let (Command::Hold(..), Err(why), Some(caller)) =
                 (command, answer, self.callers.get(index))
                 && caller.over.is_none()
@@ -168,7 +170,7 @@ impl Callers {
         first
     }
 
-    /// `open`, `muted`, or `talk` while a muted user talks.
+    /// State of the microphone: `open`, `muted`, or `talk` while push-to-talk is active.
     pub fn microphone(&self) -> &'static str {
         self.common.microphone.word(self.common.now)
     }
@@ -178,7 +180,7 @@ impl Callers {
         self.callers.iter().map(|caller| caller.watched.view(&caller.host, caller.standing()))
     }
 
-    /// Once all are over: their reports, and the first failure. Of one call that failed there are no reports.
+    /// Returns the reports of all calls, and the first failure. A failed call has no reports.
     pub fn finish(self) -> Result<Ended, Error> {
         let Self { callers, mut common, failed } = self;
         common.shared.as_mut().map_or(Ok(()), OnDemand::close)?;
@@ -225,7 +227,7 @@ mod tests {
         while !wait(callers.callers.iter().all(|caller| caller.endpoint.is_some())) {
             assert!(called.turn().unwrap() && callers.turn());
         }
-        // As a turn does when it is to end: no call waits for another.
+        // Like a turn at the end: no call waits for another.
         callers.fade();
         let has_ended = |caller: &Caller| caller.endpoint.as_ref().is_some_and(Endpoint::has_ended);
         while !wait(callers.callers.iter().all(has_ended)) {

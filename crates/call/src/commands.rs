@@ -21,36 +21,36 @@ use crate::endpoint::Endpoint;
 use crate::terms::{codings, latency_by};
 use crate::{CallEvent, Standing, bits_in_words};
 
-/// A change that the user asks for.
+/// A change requested by the user.
 #[derive(Debug, Clone, Copy)]
 pub enum Command {
-    /// Whether silence is sent, which does not concern the other end.
+    /// Sends silence instead of captured sound; the peer is not involved.
     Mute(bool),
-    /// Mute, or unmute.
+    /// Toggles muting.
     ToggleMute,
-    /// Talk while muted: a key was pressed, or is held.
+    /// Push-to-talk: the key was pressed, or is held.
     Talk,
-    /// Whether the call is without sound, at both ends; of several calls, all or the Nth.
+    /// Hold or resume at both ends: all calls, or the Nth.
     Hold(bool, Option<usize>),
-    /// Gain of received sound.
+    /// Gain of the received sound.
     Volume(Gain),
-    /// Report the state of received sound.
+    /// Reports the state of the received sound.
     Status,
-    /// Sound in one packet, both ways.
+    /// Packet time, both directions.
     Ptime(Span),
-    /// The next longer usual packets, or the next shorter.
+    /// The next longer default packet time, or the next shorter one.
     PtimeBy(Ordering),
-    /// The coding, both ways.
+    /// Codec, both directions.
     Format(Coding),
-    /// A coding that follows the network, both ways.
+    /// A codec that follows the network, both directions.
     AutoFormat,
-    /// Bits per second of Opus, both ways.
+    /// Opus bit rate in bits per second, both directions.
     Bitrate(u32),
-    /// Allowed transports, the better first, and the name of the choice.
+    /// Allowed transports in order of preference, and the name of the choice.
     Transport(&'static [CallPath], &'static str),
-    /// From capture to loudspeaker, both ways.
+    /// Latency from capture to playback, both directions.
     Latency(LatencyRule),
-    /// So many packets more of it, or less.
+    /// Changes the latency by this number of packets.
     LatencyBy(i64),
 }
 
@@ -58,7 +58,7 @@ fn said(why: impl Into<String>) -> CannotChange {
     CannotChange::Said(why.into())
 }
 
-/// Present latency of received sound, and the longest that there is room for.
+/// Current and maximum latency of the received sound.
 fn received_latency(end: &Endpoint) -> Result<(Span, Span), CannotChange> {
     let standing = match end.recv.ask(RecvChange::Status)? {
         Changed::Receiving(standing) => standing.streams.into_iter().next(),
@@ -70,15 +70,15 @@ fn received_latency(end: &Endpoint) -> Result<(Span, Span), CannotChange> {
 pub(crate) fn not_asked(not: NotAsked) -> CannotChange {
     match not {
         NotAsked::NoLine => {
-            said("the control connection is lost; say it again once the call goes on")
+            said("the control connection is lost; repeat this when the call continues")
         }
         NotAsked::Ending => CannotChange::Busy,
         NotAsked::NoPackets(why) => said(why.to_string()),
-        NotAsked::Older => said("the taut there has no auto:TIME; say latency auto, or update it"),
+        NotAsked::Older => said("the taut there does not support auto:TIME; use latency auto, or update it"),
     }
 }
 
-/// How a stream is coded: as it was measured, or as it was agreed on.
+/// Codec of a stream: measured, or else agreed.
 fn coded(terms: &StreamTerms, measured: Option<&StreamSnapshot>) -> String {
     let StreamTerms { coding, ptime, .. } = *terms;
     let agreed = || (coding.name(), coding.bitrate(), ptime);
@@ -89,7 +89,7 @@ fn coded(terms: &StreamTerms, measured: Option<&StreamSnapshot>) -> String {
 }
 
 impl Caller {
-    /// `open` if the microphone is.
+    /// State of the microphone, such as `open`.
     pub(crate) fn change(&mut self, ask: Command, open: bool) -> Answer {
         match ask {
             Command::Mute(_) | Command::ToggleMute | Command::Talk => self.set_open(open),
@@ -103,7 +103,7 @@ impl Caller {
                     let what = if way == Ordering::Greater { "longer" } else { "shorter" };
                     let StreamTerms { coding, ptime, .. } = terms.there;
                     said(format!(
-                        "{} has no {what} packets than {ptime}; choose another format for others",
+                        "{} has no {what} packets than {ptime}; choose another format",
                         coding.name()
                     ))
                 })?;
@@ -118,7 +118,7 @@ impl Caller {
             Command::AutoFormat => {
                 let mut terms = self.wanted()?;
                 if terms.adapts.is_none() {
-                    return Err(said("the taut there does not follow the network; update it"));
+                    return Err(said("the taut there cannot adapt to the network; update it"));
                 }
                 let adapts = CallAdaptation { codings: codings(), max_bitrate: None };
                 let shape = |terms: &StreamTerms| (terms.rate, terms.channels);
@@ -127,10 +127,10 @@ impl Caller {
                 };
                 if !has_choice(&terms.there) || !has_choice(&terms.back) {
                     return Err(said(
-                        "of such a stream there are no codings to choose from; say format with one",
+                        "no alternative formats for such a stream; choose one with format",
                     ));
                 }
-                // It begins with few bits.
+                // It begins with a low bit rate.
                 if adapts.codings.contains(&Coding::OPUS) {
                     let opus = |terms: StreamTerms| {
                         let coded = terms.coded(Coding::OPUS.usual_for(terms.channels));
@@ -146,7 +146,7 @@ impl Caller {
                 if terms.there.coding.bitrate().or(terms.back.coding.bitrate()).is_none() {
                     let coding = terms.there.coding.name();
                     return Err(said(format!(
-                        "{coding} takes what its sound takes; say format opus first"
+                        "{coding} has no selectable bit rate; use format opus first"
                     )));
                 }
                 let (there, back) = (terms.there.at_bitrate(bits), terms.back.at_bitrate(bits));
@@ -156,7 +156,7 @@ impl Caller {
             Command::Transport(paths, name) => {
                 let wanted = self.wanted()?;
                 if !wanted.sound() {
-                    return Err(said("held; say resume"));
+                    return Err(said("on hold; use resume first"));
                 }
                 let terms = CallTerms { paths: paths.to_vec(), ..wanted };
                 let changed = Changed::Said(format!("transport {name}"));
@@ -186,7 +186,7 @@ impl Caller {
     pub(crate) fn ask_to_hold(&mut self, held: bool) -> Answer {
         let control = &mut self.session.control;
         if control.call().is_none() {
-            // An offer that is not answered yet holds the other; the call is changed once there is one.
+            // An unanswered offer has the old terms; the call changes once it is established.
             self.held_next = (!control.begins_held(held)).then_some(held);
             return Ok(Changed::Held(held));
         }
@@ -198,8 +198,8 @@ impl Caller {
     fn sounding(&self) -> Result<&Endpoint, CannotChange> {
         self.endpoint.as_ref().ok_or_else(|| {
             let why = match self.session.control.call() {
-                Some(_) => "held; say resume",
-                None => "there is no call yet; say it again once there is one",
+                Some(_) => "on hold; use resume first",
+                None => "no call yet; repeat this when there is one",
             };
             said(why)
         })
@@ -207,7 +207,7 @@ impl Caller {
 
     fn status(&self, open: bool) -> Answer {
         if self.standing() == Standing::Held {
-            return Ok(Changed::Said("status held; say resume".to_owned()));
+            return Ok(Changed::Said("status held".to_owned()));
         }
         let standing = self.sounding()?.recv.ask(RecvChange::Status)?;
         let mut words = (self.config.end.change_words)(&standing);
@@ -228,7 +228,7 @@ impl Caller {
         Ok(Changed::Said(words))
     }
 
-    /// The terms of present sound, or those that were asked for and are not answered yet.
+    /// Current terms, or requested terms without an answer.
     fn wanted(&self) -> Result<CallTerms, CannotChange> {
         self.sounding()?;
         let control = &self.session.control;
@@ -236,7 +236,7 @@ impl Caller {
         Ok(control.asked().unwrap_or(&call.terms).clone())
     }
 
-    /// Asks for a coding that does not follow the network any more, but for its bit rate up to `most`.
+    /// Requests a codec that no longer follows the network, except for its bit rate up to `most`.
     fn code_by(&mut self, mut terms: CallTerms, most: Option<u32>, changed: Changed) -> Answer {
         let was_auto = terms.adapts.as_ref().is_some_and(CallAdaptation::is_auto);
         let bits = CallAdaptation { codings: Vec::new(), max_bitrate: most };
@@ -248,7 +248,7 @@ impl Caller {
         Ok(changed)
     }
 
-    /// Asks for other packets: the shortest, where they follow the network.
+    /// Requests another packet time: the shortest, if it follows the network.
     fn in_packets_of(&mut self, ptime: Span) -> Answer {
         let mut terms = self.wanted()?;
         (terms.there.ptime, terms.back.ptime) = (ptime, ptime);
@@ -262,7 +262,7 @@ impl Caller {
         Ok(changed)
     }
 
-    /// Sends captured sound from now on, or silence.
+    /// Switches between captured sound and silence.
     pub(crate) fn set_open(&mut self, open: bool) -> Answer {
         match &self.endpoint {
             Some(endpoint) if open != self.open => {
@@ -273,7 +273,7 @@ impl Caller {
         }
     }
 
-    /// Whether the device here can play by these terms: the other end is asked only if it can.
+    /// Checks that the local device can play with these terms, before the peer is asked.
     fn takes(&self, terms: &CallTerms) -> Result<(), CannotChange> {
         let room = received_latency(self.sounding()?)?.1;
         if let Some(asked) = terms.latency.beyond(room) {

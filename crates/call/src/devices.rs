@@ -1,4 +1,4 @@
-//! The two devices of an endpoint: its own, or its part of devices that calls share.
+//! The two devices of an endpoint: its own, or its part of shared devices.
 
 use tautline_audio::echo::WithoutEcho;
 use tautline_audio::{
@@ -15,17 +15,18 @@ use tautline_proto::units::{Channels, Rate};
 
 use crate::{Config, Error, Event, Events, NoteSender, running};
 
-/// Two devices, as they will run: at one rate, with as many channels.
+/// Settings of two devices with the same rate and channels.
 #[derive(Debug, Clone, Copy)]
 pub struct DevicePair {
-    /// Sends.
+    /// Capture.
     pub capture: Settings,
-    /// Plays.
+    /// Playback.
     pub playback: Settings,
 }
 
 impl DevicePair {
-    /// Their share of the latency of what is sent and of what is heard, as far as is known before they run.
+    /// Their share of the latency of sent and received sound, as far as it is known before they
+    /// run.
     pub fn take(&self) -> [Span; 2] {
         let Self { capture, playback } = self;
         [capture.rate.span_of(capture.period), min_latency(Span::ZERO, playback)]
@@ -36,7 +37,7 @@ impl DevicePair {
         (self.capture.rate, self.capture.channels)
     }
 
-    /// Whether their share of the latency is no more than that of the other.
+    /// Whether their share of the latency is at most that of the other.
     pub fn takes_no_more_than(&self, other: &Self) -> bool {
         self.take().iter().zip(other.take()).all(|(this, other)| *this <= other)
     }
@@ -49,18 +50,18 @@ impl DevicePair {
     }
 }
 
-/// All settings at which two devices can be opened, the better first: never empty. Both directions of a call have one rate
-/// and as many channels, since echo cancellers and conferences have no others.
+/// All possible settings of two devices, the preferred first; never empty. Both directions of a
+/// call have the same rate and channels: echo cancellers and conferences require it.
 #[derive(Debug, Clone)]
 pub struct DeviceChoice {
-    /// The best.
+    /// The preferred settings.
     pub first: DevicePair,
-    /// The rest.
+    /// The other settings.
     pub others: Vec<DevicePair>,
 }
 
 impl DeviceChoice {
-    /// Devices that run, or are to run at nothing else.
+    /// Devices with fixed settings.
     pub const fn alone(devices: DevicePair) -> Self {
         Self { first: devices, others: Vec::new() }
     }
@@ -69,19 +70,19 @@ impl DeviceChoice {
         core::iter::once(&self.first).chain(&self.others)
     }
 
-    /// Rates, with the channels of the best.
+    /// Rates available with the preferred channels.
     pub fn rates(&self) -> Vec<Rate> {
         let (_, channels) = self.first.shape();
         self.all().map(DevicePair::shape).filter(|one| one.1 == channels).map(|one| one.0).collect()
     }
 
-    /// Channels, at the rate of the best.
+    /// Channels available at the preferred rate.
     pub fn channels(&self) -> Vec<Channels> {
         let (rate, _) = self.first.shape();
         self.all().map(DevicePair::shape).filter(|one| one.0 == rate).map(|one| one.1).collect()
     }
 
-    /// As they run by what was agreed on.
+    /// Settings for the agreed terms.
     pub fn at(&self, sent: &StreamTerms, heard: &StreamTerms) -> Result<DevicePair, Error> {
         let of = |terms: &StreamTerms| {
             let shape = (terms.rate, terms.channels);
@@ -100,15 +101,15 @@ impl DeviceChoice {
 
 /// One direction of an endpoint's sound.
 pub(crate) enum Sound {
-    /// A part of an open device. Its owner takes the notes, and needs the latency.
+    /// A part of a shared device. The owner takes its notes and needs its latency.
     Part(Box<dyn Device>, StreamLatency),
-    /// A device of its own, with what cancels echo on top of it.
+    /// A device of its own, with the echo canceller on top.
     Own(Option<Tap>),
 }
 
 pub(crate) type Tap = Box<dyn FnOnce(Box<dyn Device>) -> Box<dyn Device>>;
 
-/// What cancels echo, for capture and playback.
+/// Echo canceller for capture and playback.
 pub(crate) fn taps(echo: Option<WithoutEcho>) -> [Option<Tap>; 2] {
     let Some(WithoutEcho { microphone, loudspeaker }) = echo else { return [None, None] };
     [
@@ -117,7 +118,7 @@ pub(crate) fn taps(echo: Option<WithoutEcho>) -> [Option<Tap>; 2] {
     ]
 }
 
-/// The canceller, if it is wanted and possible.
+/// Creates the canceller if it is requested and possible.
 pub(crate) fn echo(config: &Config, devices: &DevicePair) -> Result<Option<WithoutEcho>, Error> {
     let Some(required) = config.cancel_echo else { return Ok(None) };
     match WithoutEcho::new(devices.capture, devices.playback) {
@@ -153,7 +154,7 @@ fn open(
 }
 
 impl Sound {
-    /// The device, opened if it is not, with its notes and what is told the stream's latency.
+    /// Opens the device if necessary. Also returns its notes, and the receiver of the latency.
     pub(crate) fn open(
         self,
         config: &Config,
@@ -171,28 +172,29 @@ impl Sound {
     }
 }
 
-/// Parts beyond those of the calls: a call that is over gives its own back a moment later.
+/// Spare parts: a call that is over returns its part a moment later.
 const SPARE: usize = 4;
 
 type StillDevice = (Box<dyn Device>, Box<dyn Process>);
 
-/// Two devices that stay open while calls come and go, of which each call has a part.
+/// Two devices that stay open while calls come and go. Each call has a part of them.
 pub(crate) struct SharedDevices {
     parts: SharedParts,
-    /// Notes and latency, of capture first.
+    /// Notes and latency, capture first.
     sides: [(Notes, StreamLatency); 2],
-    /// Until they run: the devices, and what they call.
+    /// Devices and their callbacks, until they are started.
     still: Option<[StillDevice; 2]>,
     running: Option<[Running; 2]>,
     stop: Stop,
     scheduler: Scheduler,
-    /// Latencies of the parts that were taken.
+    /// Latencies of the parts in use.
     taken: Vec<[StreamLatency; 2]>,
     teller: NoteSender,
 }
 
 impl SharedDevices {
-    /// For so many calls at a time, which hear each other if `bridged`; recordings have these formats.
+    /// For this number of concurrent calls, which hear each other if `bridged`. Recordings have
+    /// these formats.
     pub(crate) fn open(
         config: &Config,
         devices: &DevicePair,
@@ -242,19 +244,20 @@ impl SharedDevices {
         self.parts.are_bridged()
     }
 
-    /// Calls hear silence instead of captured sound, or not any more; they hear each other all the while.
+    /// Sends silence instead of captured sound, or captured sound again. Bridged calls still hear
+    /// each other.
     pub(crate) fn mute(&self, muted: bool) {
         self.parts.mute(muted);
     }
 
-    /// Whether the playback device is gone for good.
+    /// Whether the playback device is lost for good.
     pub(crate) fn is_over(&self) -> bool {
         self.running.as_ref().is_some_and(|[_, playback]| playback.is_over())
     }
 
-    /// Reports notes of the devices, and announces the longest latency of all parts in the devices' graphs.
+    /// Reports the notes of the devices, and sets the longest latency of all parts in their graphs.
     pub(crate) fn turn(&mut self) {
-        // An endpoint that is over has dropped its own.
+        // An endpoint that ended has dropped its own.
         self.taken.retain(|[sent, heard]| sent.is_shared() || heard.is_shared());
         for (way, (_, latency)) in self.sides.iter().enumerate() {
             let longest = self.taken.iter().map(|taken| taken[way].get()).max();
@@ -264,8 +267,8 @@ impl SharedDevices {
         self.teller.tell(notes.iter().rev().flatten());
     }
 
-    /// Stops the devices. How often the place of other callers' sound was searched again, and for how many periods that
-    /// sound was missing.
+    /// Stops the devices. Returns how often the position of other callers' sound was searched
+    /// again, and for how many periods that sound was missing.
     pub(crate) fn end(self) -> Result<[u64; 2], Error> {
         let bridged = [self.parts.realigned(), self.parts.missed()];
         self.stop.request();
@@ -277,16 +280,16 @@ impl SharedDevices {
     }
 }
 
-/// The two devices of several calls: open while any of them has sound.
+/// The two devices of several calls, open while any call has sound.
 pub(crate) struct OnDemand {
     devices: DevicePair,
-    /// So many, which hear each other if `bridged`.
+    /// Number of calls, which hear each other if `bridged`.
     calls: usize,
     bridged: bool,
-    /// Of recordings by `file:`.
+    /// Format of recordings with `file:`.
     formats: [SampleFormat; 2],
     open: Option<SharedDevices>,
-    /// Whether any call began on them.
+    /// Whether any call has begun on them.
     pub(crate) begun: bool,
 }
 
@@ -311,14 +314,14 @@ impl OnDemand {
         Ok(self.open.insert(devices))
     }
 
-    /// Starts the devices once a call began, and closes them when none has sound any more.
+    /// Starts the devices once a call has begun, and closes them when no call has sound.
     pub(crate) fn turn(&mut self, config: &Config, is_used: bool) -> Result<(), Error> {
-        // A file that is opened again begins from its start.
+        // A reopened file starts from its beginning.
         if self.begun && !is_used && !config.has_files() {
             return self.close();
         }
         let Some(devices) = &mut self.open else { return Ok(()) };
-        // The first call hears what is captured from its first frame on.
+        // The first call receives the captured sound from its first frame.
         if self.begun {
             devices.run()?;
         }

@@ -1,5 +1,5 @@
-//! One end of a call: a send and a receive engine on two devices, by the halves of one link whose transport is exchanged
-//! as networks change. The devices notice nothing of that.
+//! One end of a call: a send and a receive engine on two devices. They share one link, whose
+//! transport changes with the network; the devices are not affected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,31 +45,31 @@ use crate::recordings::Recordings;
 use crate::terms::adopt_coding;
 use crate::{Config, Ended, Error, Event, Events, NoteSender, Side, Watched, running};
 
-/// The encryption of all calls, for reports.
+/// Encryption of all calls, for reports.
 const SEALED: &str = Profile::AeadAes256Gcm.name();
 
-/// A device that does not turn in this time ends without a fade: more than it holds and a fade take.
+/// Timeout of the fade at the end: longer than the device buffer and a fade.
 const FADED_WITHIN: Span = Span::from_millis(500);
 
-/// The far end of a call, for interfaces that need an address: there is one.
+/// Placeholder address of the peer, for interfaces that need one.
 const FAR: Address = Address::Connection(1);
 
-/// How an endpoint begins.
+/// Settings of an endpoint.
 pub(crate) struct Setup<'a> {
     pub(crate) config: &'a Config,
     pub(crate) side: Side,
-    /// The other end, for reports.
+    /// Name of the peer, for reports.
     pub(crate) far: String,
     pub(crate) devices: DevicePair,
     pub(crate) terms: &'a CallTerms,
     pub(crate) muted: bool,
-    /// Calls that sound on these devices with it, itself among them.
+    /// Number of calls with sound on these devices, including this one.
     pub(crate) sounding: usize,
-    /// Whether it watches for stalls of the host: of several calls one does for all.
+    /// Whether it runs the stall monitor; one call does for all.
     pub(crate) monitors_stalls: bool,
-    /// Calls that were recorded before it.
+    /// Number of earlier recorded calls.
     pub(crate) recorded_before: u32,
-    /// Is told how both streams are, if anybody looks.
+    /// Receives snapshots of both streams while an observer is connected.
     pub(crate) watched: Option<&'a Watched>,
 }
 
@@ -93,21 +93,21 @@ impl Setup<'_> {
     }
 }
 
-/// The link of both engines, to which transports are given.
+/// Link of both engines, which accepts new transports.
 pub(crate) struct CallLink {
     pub(crate) switch: TransportSwitch,
-    /// For its UDP sockets.
+    /// Options of its UDP sockets.
     pub(crate) udp: UdpOptions,
-    /// Packets received and sent.
+    /// Counters of received and sent packets.
     heard: Arc<EngineState>,
     sent: Arc<EngineState>,
 }
 
-/// What an engine tells its call.
+/// Reports from the engines to the call.
 #[derive(Default)]
 struct EngineState {
     packets: AtomicU64,
-    /// The other end said that it sends no more.
+    /// The peer has sent a goodbye.
     left: AtomicBool,
 }
 
@@ -116,7 +116,7 @@ impl CallLink {
         self.heard.packets.load(Ordering::Relaxed)
     }
 
-    /// Whether the other end has no more sound to send.
+    /// Whether the peer has ended its stream.
     pub(crate) fn has_left(&self) -> bool {
         self.heard.left.load(Ordering::Relaxed)
     }
@@ -125,7 +125,7 @@ impl CallLink {
         self.sent.packets.load(Ordering::Relaxed)
     }
 
-    /// One that no engine uses.
+    /// A value without an engine.
     #[cfg(test)]
     pub(crate) fn unused() -> Self {
         let udp = UdpOptions::default();
@@ -134,7 +134,7 @@ impl CallLink {
     }
 }
 
-/// Among what the sender of this stream of a call follows the network.
+/// Formats among which the sender of this stream adapts to the network.
 fn limits(terms: &CallTerms, sent: &StreamTerms) -> Option<CodingLimits> {
     terms.adapts.as_ref().map(|adapts| adapts.limits(sent))
 }
@@ -143,11 +143,11 @@ type EngineThread = JoinHandle<Result<Report, RunError>>;
 
 /// Redundancy of sent packets.
 struct SentRedundancy {
-    /// Request of this end, which applies if the terms have none.
+    /// Request of this end, used unless the terms have one.
     own: Option<Redundancy>,
-    /// For UDP.
+    /// Redundancy with UDP.
     agreed: Redundancy,
-    /// At present.
+    /// Current redundancy.
     carried: Redundancy,
 }
 
@@ -158,20 +158,21 @@ pub(crate) struct Endpoint {
     pub(crate) recv: ChangeSender<RecvChange>,
     pub(crate) recordings: Option<Recordings>,
     coding: CodingWatch,
-    /// What was agreed on for what is sent, among what it follows the network, and the latency.
+    /// Agreed terms of the sent stream, the formats for adaptation, and the latency.
     sent: (StreamTerms, Option<CodingLimits>, CallLatency),
     redundancy: SentRedundancy,
-    /// Fades both directions and ends them, and ends them at once.
+    /// Stop signals: after a fade, and at once.
     fades: Stop,
     stop: Stop,
-    /// When it is ended without a fade, once that is to come.
+    /// Time at which it ends without a fade, once it is ending.
     faded_by: Option<LocalTime>,
     receiving: EngineThread,
     sending: EngineThread,
 }
 
 impl Endpoint {
-    /// Begins after `first` gave the link a transport, or not: until then nothing is sent, and silence is played.
+    /// Starts after `first` has set a transport. Without one, nothing is sent and silence is
+    /// played.
     pub(crate) fn begin<T>(
         setup: &Setup<'_>,
         [captures, plays]: [Sound; 2],
@@ -264,14 +265,14 @@ impl Endpoint {
         let (device, notes, latency) = open(captures, Direction::Capture, None)?;
         let mut follow = Follower::new(config, notes, latency, own_packets);
         let stopped = stop.clone();
-        // One monitor watches for both.
+        // One stall monitor for both engines.
         let options = RunOptions { stall_monitor: false, ..options };
         let sending = ordinary("taut-call-send", move || {
             engine.run(device, &options, &stopped, &mut |progress| follow.on(progress))
         })?;
 
         if setup.muted {
-            // Silent from the first packet on; what `unmute` restores is a gain of one.
+            // Muted from the first packet; `unmute` restores a gain of 1.
             send.ask(SendChange::Mute(true))
                 .and_then(|_| send.ask(SendChange::Volume(Gain::UNITY)))
                 .map_err(|why| running((config.refusal_words)(&why)))?;
@@ -298,10 +299,10 @@ impl Endpoint {
         ))
     }
 
-    /// Sounds by these terms from now on. An error if a policy refuses them.
+    /// Applies new terms; an error if a policy rejects them.
     pub(crate) fn adopt(&mut self, terms: &CallTerms, side: Side) -> Result<(), CannotChange> {
         for direction in [Direction::Capture, Direction::Playback] {
-            // What has no format is refused below.
+            // Terms without a format are rejected below.
             if let Ok(format) = stream_format(side.terms(terms, direction)) {
                 self.coding.adopts(direction, &format);
             }
@@ -309,7 +310,7 @@ impl Endpoint {
         let stream = *side.terms(terms, Direction::Capture);
         let sent = (stream, limits(terms, &stream), terms.latency);
         if sent != self.sent {
-            // What follows the network may have longer packets just now than the latency allows.
+            // An adaptive stream may currently have packets too long for the latency.
             self.send.ask(SendChange::Adapt(None))?;
             let ask = |change| self.send.ask(change);
             let made = adopt_coding(&ask, stream.ptime, stream.coding)
@@ -324,34 +325,35 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Has packets carry redundancy while they go by UDP. To be called at every turn.
+    /// Applies redundancy while UDP is used. Call this every turn.
     pub(crate) fn follow_transport(&mut self) {
         let SentRedundancy { agreed, carried, .. } = self.redundancy;
-        // TCP sends again by itself, and has less room for copies.
+        // TCP retransmits, and has less room for copies.
         let wanted = if self.link.switch.transport().is_tcp() { Redundancy::Off } else { agreed };
-        // A latency that leaves no time for repairs was reported when the sound began. Shorter packets may fit later.
+        // A latency too short for repairs was reported at the start. Shorter packets may fit later.
         if wanted != carried && self.send.ask(SendChange::Redundancy(wanted)).is_ok() {
             self.redundancy.carried = wanted;
         }
     }
 
-    /// Whether the playback device is gone for good.
+    /// Whether the playback device is lost for good.
     pub(crate) fn is_over(&self) -> bool {
         self.receiving.is_finished()
     }
 
-    /// Whether a file was sent to its end.
+    /// Whether the input file was sent to its end.
     pub(crate) fn has_sent_all(&self) -> bool {
         self.sending.is_finished()
     }
 
-    /// Has both engines fade and end. Waits for nothing, so that several end in the time of one.
+    /// Makes both engines fade and end. Returns at once, so that several endpoints end
+    /// concurrently.
     pub(crate) fn stop(&mut self) {
         self.fades.request();
         self.faded_by.get_or_insert_with(|| now() + FADED_WITHIN);
     }
 
-    /// Whether both engines have ended: [`Endpoint::end`] does not wait then.
+    /// Whether both engines have ended, so that [`Endpoint::end`] does not wait.
     pub(crate) fn has_ended(&self) -> bool {
         self.receiving.is_finished() && self.sending.is_finished()
     }
@@ -382,7 +384,7 @@ fn send_plan(
     control: Box<dyn Control>,
 ) -> Result<SendPlan, Error> {
     let Setup { config, devices: DevicePair { capture, .. }, terms, .. } = setup;
-    // Several packets of one period are spaced by a thread of their own.
+    // A separate thread spaces several packets of one period.
     let ringed = is_spaced(&sent, capture.period);
     let link: Box<dyn Link> = match ringed {
         true => {
@@ -434,12 +436,12 @@ impl Follower {
     }
 }
 
-/// Whether the devices have the time for the codings of calls, reported once for each.
+/// Checks that the devices have time for the codecs of calls; reports each problem once.
 struct CodingWatch {
     devices: DevicePair,
-    /// Calls that may be coded alike on the same threads.
+    /// Number of calls that may use the same codec on the same threads.
     sounding: usize,
-    /// Codings that were checked, at whatever bit rate.
+    /// Checked codecs, at any bit rate.
     known: Vec<(Direction, Coding, Frames)>,
     events: Events,
 }
@@ -481,7 +483,7 @@ fn stream_format(terms: &StreamTerms) -> Result<StreamFormat, Error> {
     })
 }
 
-/// Sockets for all packets that may be agreed on while it runs.
+/// Socket options for all packets that may be agreed during the call.
 fn udp_options(sent: &StreamFormat, capture: Settings) -> UdpOptions {
     let mut udp = UdpOptions::default();
     let heads = PacketHeads { form: WireForm::Rtp, stamps: true };

@@ -1,4 +1,4 @@
-//! Calls: sound both ways between machines ([docs/guide/calls.md](../../../docs/guide/calls.md)).
+//! Calls: two-way sound between machines ([docs/guide/calls.md](../../../docs/guide/calls.md)).
 //!
 //! ```text
 //! Callers ── Caller: dials, keeps the control connection, reconnects ─┐
@@ -6,10 +6,10 @@
 //! Server ─── seat: accepts a control connection, answers ──────────────┘   on two devices, by one transport
 //! ```
 //! `proto::call` decides for both drivers ([`CallerSession`](tautline_proto::call::caller_session::CallerSession),
-//! [`Answering`](tautline_proto::call::answering::Answering)). A driver runs on one ordinary thread, that of its owner, which
-//! calls `turn` again and again, and reads the clock once in each; only the engines have threads of their own. Several calls share two devices
-//! (`devices`), of which each endpoint has a part. The user gets [`Event`]s and gives [`Command`]s: there is no
-//! terminal and no command line here.
+//! [`Answering`](tautline_proto::call::answering::Answering)). A driver runs on its owner's thread:
+//! the owner calls `turn` repeatedly, and each turn reads the clock once. Only the engines have
+//! their own threads. Several calls share two devices (`devices`); each endpoint has a part of them.
+//! The user receives [`Event`]s and sends [`Command`]s; terminal and command line are elsewhere.
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 
@@ -65,50 +65,50 @@ mod ends;
 #[global_allocator]
 static ALLOCATOR: tautline_trial::CountingAllocator = tautline_trial::CountingAllocator;
 
-/// From one look at everything to the next.
+/// Interval of turns.
 const BEAT: Span = Span::from_millis(20);
 
-/// How either end is set up.
+/// Settings of either end.
 #[derive(Clone)]
 pub struct Config {
-    /// Whose sound is sent.
+    /// Capture device.
     pub input: DeviceSpec,
-    /// Where received sound goes.
+    /// Playback device.
     pub output: DeviceSpec,
-    /// Whether the file of `input` is repeated.
+    /// Repeats the input file.
     pub looped: bool,
-    /// The only coding, or all that there are.
+    /// The only offered codec; `None` offers all.
     pub format: Option<Coding>,
-    /// The shortest packets.
+    /// Minimum packet time.
     pub ptime: Span,
-    /// The latency that is asked for.
+    /// Requested latency.
     pub latency: Option<LatencyRule>,
-    /// What packets are to carry of earlier ones, both ways, if this end says so.
+    /// Requested redundancy in both directions.
     pub redundancy: Option<Redundancy>,
-    /// Of the devices' threads.
+    /// Scheduler of the device threads.
     pub scheduler: Scheduler,
-    /// The folder of recordings, or the WAV file that both directions are mixed into.
+    /// Folder for recordings, or a WAV file into which both directions are mixed.
     pub record: Option<PathBuf>,
-    /// Ends after this long.
+    /// Maximum duration.
     pub duration: Option<Span>,
-    /// Which packets are measured.
+    /// Packets to measure.
     pub probes: Probes,
-    /// Whether stalls of the machine are watched for.
+    /// Runs the stall monitor.
     pub stall_monitor: bool,
-    /// Whether the loudspeaker's sound is taken out of the microphone; `true` makes it an error if that cannot be.
+    /// Cancels echo: `Some(true)` fails if that is impossible, `Some(false)` only reports it.
     pub cancel_echo: Option<bool>,
-    /// Text of notes.
+    /// Text of a note.
     pub note_words: Words,
-    /// Text of changes.
+    /// Text of an accepted change.
     pub change_words: fn(&Changed) -> String,
-    /// Text of changes that cannot be made.
+    /// Text of a refused change.
     pub refusal_words: fn(&CannotChange) -> String,
-    /// Takes events, on the thread on which they happen.
+    /// Receives events, on the thread that causes them.
     pub events: Events,
 }
 
 impl Config {
-    /// Whether a file is played or recorded: one that is opened again begins from its start.
+    /// Whether a file is played or recorded: a reopened file starts from its beginning.
     pub fn has_files(&self) -> bool {
         let file = |device: &DeviceSpec| {
             matches!(
@@ -124,30 +124,30 @@ impl Config {
     }
 }
 
-/// How the end that calls is set up.
+/// Settings of a caller.
 pub struct CallerConfig {
-    /// As either end.
+    /// Settings common to both ends.
     pub end: Config,
-    /// Each is called once.
+    /// Hosts to call, each once.
     pub hosts: Vec<CallAddress>,
     /// Whether the hosts hear each other.
     pub bridged: bool,
-    /// Whether the coding follows the network.
+    /// Whether the codec follows the network.
     pub auto_format: bool,
-    /// The maximum bit rate of Opus.
+    /// Maximum bit rate of Opus.
     pub bitrate: Option<u32>,
-    /// Allowed transports, the better first.
+    /// Allowed transports in order of preference.
     pub paths: &'static [CallPath],
-    /// Whether silence is sent at first.
+    /// Starts muted.
     pub muted: bool,
-    /// Whether calls begin without sound.
+    /// Starts on hold.
     pub held: bool,
 }
 
-/// Takes events.
+/// Event callback.
 pub type Events = Arc<dyn Fn(Event) + Send + Sync>;
 
-/// Which end this is.
+/// Role of this end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Caller,
@@ -162,7 +162,7 @@ impl Side {
         }
     }
 
-    /// Of the stream that this side captures, or plays.
+    /// Direction of the stream that this side captures or plays.
     const fn terms(self, terms: &CallTerms, direction: Direction) -> &StreamTerms {
         match (self, direction) {
             (Self::Caller, Direction::Capture) | (Self::Called, Direction::Playback) => {
@@ -173,100 +173,100 @@ impl Side {
     }
 }
 
-/// What the user is told.
+/// Events for the user.
 #[derive(Debug)]
 pub enum Event {
-    /// A sentence of an engine, a device, a recording or an error.
+    /// A message of an engine, a device or a recording, or an error.
     Note(String),
-    /// A sentence for engineers.
+    /// A detail for engineers.
     Detail(String),
-    /// The loudspeaker's sound is taken out of the microphone.
+    /// Echo cancellation is active.
     EchoCancelled,
     /// Coding takes too much of a device's period.
     LongCoding(LongCoding, Direction, usize, StreamFormat),
-    /// Of the call with this peer: the host that is called, or the caller.
+    /// An event of the call with this peer: the called host, or the caller.
     Call(String, CallEvent),
 }
 
-/// What happens to a call.
+/// Events of a call.
 #[derive(Debug)]
 pub enum CallEvent {
-    /// It begins with this sound, or without any.
+    /// The call begins with these terms, or on hold.
     Begun(Option<CallTerms>),
-    /// The sound is over, and the call is not.
+    /// The call is on hold.
     Held,
     /// The call has sound again.
     Sounds(CallTerms),
-    /// The sound moved to another transport; the UDP port of the end that is called.
+    /// The sound moved to another transport; with the UDP port of the called end.
     MovedTo(CallPath, Option<u16>),
     /// A change failed.
     CannotChange(CannotChange),
-    /// The control connection is lost: why, at the caller.
+    /// The control connection is lost; at the caller with the reason.
     Away(Option<String>),
-    /// It is there again.
+    /// The control connection is restored.
     Resumed,
-    /// The other end hung up.
+    /// The peer hung up.
     Over(CallReason),
-    /// Caller: no control connection, or no call: why. It is retried.
+    /// Caller: the connection or the call failed, with the reason, and is retried.
     Retrying(String),
-    /// Caller: terms that fell with two control connections.
+    /// Caller: these requested terms were lost with two control connections.
     Dropped(CallTerms),
-    /// Caller: from now on the coding does not follow the network.
+    /// Caller: the codec no longer follows the network.
     CodingKept,
-    /// Caller: the other end refused a change: which and why.
+    /// Caller: the peer rejected a change, with the reason.
     Refused(Option<Changed>, CallReason),
     /// Caller: the agreed latency exceeds the requested one.
     LatencyRaised {
-        /// The requested latency.
+        /// Requested latency.
         asked: Span,
-        /// The agreed one.
+        /// Agreed value.
         kept: Span,
     },
-    /// Caller: the agreed packets are longer than the requested ones.
+    /// Caller: the agreed packet time exceeds the requested one.
     PtimeRaised {
-        /// The requested packet time.
+        /// Requested packet time.
         asked: Span,
-        /// The agreed one.
+        /// Agreed value.
         agreed: Span,
     },
-    /// Caller: no datagram passes to or from this UDP port of the other end.
+    /// Caller: no datagram passes to or from this UDP port of the peer.
     NoDatagrams(SilentWay, u16),
-    /// Caller: the host is no longer trusted; why, if the list of trusted hosts is unreadable.
+    /// Caller: the host is no longer trusted; with the reason if the trust list is unreadable.
     Untrusted(Option<String>),
-    /// Caller: sound that is over failed.
+    /// Caller: an ended part of the sound failed.
     Failed(String),
-    /// Server: the terms of its sound changed.
+    /// Server: the terms changed.
     Changed(CallTerms),
-    /// Server: the control connection ended by a fault of the caller.
+    /// Server: the caller broke the protocol.
     Fault(String),
-    /// Server: the caller was refused.
+    /// Server: the caller was rejected.
     Rejected(CallReason),
-    /// Server: a connection that belongs to no call was closed.
+    /// Server: a connection without a call was closed.
     Stranger,
 }
 
-/// Why a call cannot begin or go on. Each is a sentence.
+/// Why a call fails; each displays as a message.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The options do not go together.
+    /// Contradictory options.
     #[error("{0}")]
     Usage(String),
-    /// A device, an address or a peer is not available.
+    /// A device, an address or a peer is unavailable.
     #[error("{0}")]
     Open(String),
-    /// It failed while running.
+    /// Failure during the call.
     #[error("{0}")]
     Running(String),
-    /// A device.
+    /// Device error.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// A socket.
+    /// Socket error.
     #[error(transparent)]
     Link(#[from] OpenError),
-    /// An engine.
+    /// Engine error.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// This host's key or list.
+    /// Error of this host's key or trust list.
     #[error(transparent)]
     Trust(#[from] tautline_api::trust::TrustError),
 }
@@ -275,35 +275,35 @@ pub(crate) fn running(sentence: impl Into<String>) -> Error {
     Error::Running(sentence.into())
 }
 
-/// Reports of sound that is over, those of received sound before those of sent sound, and its first failure.
+/// Reports of ended sound, received before sent, and the first failure.
 pub type Ended = (Vec<Report>, Result<(), Error>);
 
-/// The sound of a call.
+/// State of a call's sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Standing {
-    /// There is no call, or none yet.
+    /// No call, or not yet.
     #[default]
     None,
-    /// It goes by this.
+    /// Sound via this path.
     By(CallPath),
-    /// The call has none.
+    /// On hold.
     Held,
 }
 
-/// One call, as a user sees it.
+/// State of a call for the user.
 #[derive(Debug, Clone, Copy)]
 pub struct CallView<'a> {
-    /// The other end.
+    /// Name of the peer.
     pub peer: &'a str,
-    /// Its sound.
+    /// State of its sound.
     pub standing: Standing,
-    /// The stream that is sent, as measured last.
+    /// Last snapshot of the sent stream.
     pub sent: Option<&'a StreamSnapshot>,
-    /// The stream that is received.
+    /// Last snapshot of the received stream.
     pub heard: Option<&'a StreamSnapshot>,
 }
 
-/// Both streams of one endpoint, as measured last.
+/// Last snapshots of both streams of an endpoint.
 #[derive(Default)]
 pub(crate) struct Watched {
     onlookers: [Onlooker; 2],
@@ -318,7 +318,7 @@ impl Watched {
         }
     }
 
-    /// What is sent, and what is received.
+    /// Sent and received stream.
     pub(crate) fn newest(&self) -> [Option<&StreamSnapshot>; 2] {
         self.newest.each_ref().map(Option::as_ref)
     }
@@ -329,7 +329,8 @@ impl Watched {
     }
 }
 
-/// Results of sound that is over while its call or server goes on: the newest reports, and the first failure.
+/// Results of ended sound while the call or server continues: the newest reports, and the first
+/// failure.
 #[derive(Default)]
 pub(crate) struct EndedSound {
     reports: std::collections::VecDeque<Report>,
@@ -337,10 +338,10 @@ pub(crate) struct EndedSound {
 }
 
 impl EndedSound {
-    /// Two of each sound.
+    /// Two reports per endpoint.
     const MAX_REPORTS: usize = 64;
 
-    /// Keeps them; what failed of them, to be reported at once.
+    /// Keeps the results; returns a failure to be reported at once.
     #[must_use]
     pub(crate) fn keep(&mut self, (reports, done): Ended) -> Option<String> {
         self.reports.extend(reports);
@@ -364,7 +365,7 @@ pub(crate) struct NoteSender {
 }
 
 impl NoteSender {
-    /// A peer cannot make it more.
+    /// Limit on memory, as peers can cause notes.
     const MAX_NOTES: usize = 256;
 
     pub(crate) const fn new(events: Events) -> Self {

@@ -1,11 +1,11 @@
-//! The microphone: muted or not, and push-to-talk by a key.
+//! State of the microphone: muted, and push-to-talk with a key.
 
 use tautline_proto::time::{LocalTime, Span};
 
-/// A terminal does not report that a key is released; it repeats one that is held. The longest pause is that from the first
-/// press to the second, 660 ms by default (`xset q`),
+/// A terminal does not report key releases; it repeats a held key. The longest gap is the one after
+/// the first press, 660 ms by default (`xset q`),
 const UNTIL_REPEATED: Span = Span::from_millis(1000);
-/// and less than 50 ms from then on.
+/// then less than 50 ms.
 const UNTIL_LET_GO: Span = Span::from_millis(500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,12 +19,12 @@ impl Microphone {
         Self { muted, talks_until: LocalTime::ZERO }
     }
 
-    /// Ends push-to-talk, too.
+    /// Also ends push-to-talk.
     pub(crate) fn mute(&mut self, muted: bool) {
         *self = Self::new(muted);
     }
 
-    /// The key for push-to-talk was pressed, or is held.
+    /// The push-to-talk key was pressed, or is held.
     pub(crate) fn talk(&mut self, now: LocalTime) {
         let is_held = now < self.talks_until;
         self.talks_until = now + if is_held { UNTIL_LET_GO } else { UNTIL_REPEATED };
@@ -56,7 +56,7 @@ mod tests {
         let mut microphone = Microphone::new(true);
         assert!(!microphone.is_open(at(10_000)));
         microphone.talk(at(10_000));
-        // The keyboard repeats it after 660 ms, and 30 ms later again.
+        // The keyboard repeats it after 660 ms, then every 30 ms.
         assert!(microphone.is_open(at(10_659)));
         let mut now = 10_660;
         while now < 12_000 {

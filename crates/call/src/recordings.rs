@@ -15,23 +15,24 @@ use time::OffsetDateTime;
 
 use crate::{Error, Event, Events, running};
 
-/// Of all files: the agreed coding may change during a call, and 24 bits hold all that a converter gives.
+/// Format of all files: the codec may change during a call, and 24 bits hold the full range of
+/// converters.
 const FORMAT: SampleFormat = SampleFormat::L24;
 
-/// From the command to begin the next files to their first frame: both devices have the command by then, and hold only
-/// earlier frames.
+/// Time from the command for new files to their first frame: by then both devices have the command,
+/// and hold only earlier frames.
 const AHEAD: Span = Span::from_secs(1);
 
 pub(crate) struct Recordings {
     folder: PathBuf,
-    /// Into which both directions are mixed at the end.
+    /// File into which both directions are mixed at the end.
     mixed: Option<PathBuf>,
     /// Files of both directions, in order.
     names: Vec<FileName>,
     events: Events,
-    /// Bytes of sound in a file before the next begins.
+    /// Maximum bytes of sound per file.
     most: u64,
-    /// Calls that were begun.
+    /// Number of calls.
     calls: u32,
     name: Option<FileName>,
     devices: Vec<(Direction, Recording)>,
@@ -39,23 +40,25 @@ pub(crate) struct Recordings {
 
 #[derive(Debug, Clone)]
 struct FileName {
-    /// The time of its beginning, and its number.
+    /// Start time, and number of the call.
     stem: String,
-    /// A WAV holds 4 GiB, which is four hours: the number of the present file.
+    /// Number of the current file: a WAV holds 4 GiB, which is four hours.
     part: u32,
-    /// When all of these files begin.
+    /// Start time of the files.
     begins: RecordedTime,
 }
 
 impl Recordings {
-    /// In this folder, which is created, or mixed into this file where it is named as a WAV.
+    /// Records to this folder, which is created, or mixes into this file if it is a WAV.
     pub(crate) fn at(path: &Path, events: &Events) -> Result<Self, Error> {
         let mixed = is_mixed(path).then(|| path.to_owned());
         let beside = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = if mixed.is_some() { beside.unwrap_or(Path::new(".")) } else { path };
         std::fs::create_dir_all(folder).map_err(|error| {
             let folder = folder.display();
-            Error::Open(format!("--record {folder}: {error}\nhint: name a folder that you can write to"))
+            Error::Open(format!(
+                "--record {folder}: {error}\nhint: name a folder that you can write to"
+            ))
         })?;
         let folder = folder.to_owned();
         let most = MAX_OF_A_PART;
@@ -71,17 +74,17 @@ impl Recordings {
         })
     }
 
-    /// So many calls were recorded in this folder before.
+    /// Sets the number of earlier calls in this folder.
     pub(crate) fn after(&mut self, calls: u32) {
         self.calls = calls;
     }
 
-    /// All calls in this folder.
+    /// Number of all calls in this folder.
     pub(crate) const fn calls(&self) -> u32 {
         self.calls
     }
 
-    /// The device, recorded from its first period on if a call has begun.
+    /// The device with its recording, from its first period if a call has begun.
     pub(crate) fn of(
         &mut self,
         device: Box<dyn Device>,
@@ -91,17 +94,17 @@ impl Recordings {
         if let Some(name) = &self.name {
             recording.begin_in_step(&name.file(&self.folder, direction), &name.begins)?;
         }
-        // Sent sound first, whichever device is opened first.
+        // Sent sound first, in any order of opening.
         let at = if direction == Direction::Capture { 0 } else { self.devices.len() };
         self.devices.insert(at, (direction, recording));
         Ok(device)
     }
 
-    /// A call begins. An error is reported, and the call goes on.
+    /// A call begins. An error is reported, and the call continues.
     pub(crate) fn begin(&mut self) {
         self.calls += 1;
         let mut name = FileName { stem: self.stem(), part: 1, begins: RecordedTime::default() };
-        // Another program may have begun a call in this very second.
+        // Another program may have begun a call in the same second.
         while name.is_taken(&self.folder) {
             self.calls += 1;
             name.stem = self.stem();
@@ -109,7 +112,7 @@ impl Recordings {
         self.record(name);
     }
 
-    /// Of files that are to be mixed, hidden beside the file that they go into.
+    /// Name of a file to be mixed, hidden next to the resulting file.
     fn stem(&self) -> String {
         let stem = stem(self.calls);
         match self.mixed.as_deref().and_then(Path::file_stem) {
@@ -118,12 +121,12 @@ impl Recordings {
         }
     }
 
-    /// Begins the next files if these are full, and reports notes. To be called now and then.
+    /// Begins new files if these are full, and reports notes. Call this regularly.
     pub(crate) fn turn(&mut self, now: LocalTime) {
         let most = self.most;
         let is_full = self.devices.iter().any(|(_, recording)| recording.holds(most));
         if let Some(name) = self.name.take_if(|_| is_full) {
-            // Each device goes on to it by itself: only an instant is the same to both.
+            // Each device switches by itself; only a time is common to both.
             let begins = RecordedTime::at(now + AHEAD);
             self.record(FileName { part: name.part + 1, begins, ..name });
         }
@@ -141,7 +144,7 @@ impl Recordings {
     fn record(&mut self, name: FileName) {
         let (folder, events) = (self.folder.clone(), Events::clone(&self.events));
         for (direction, recording) in &mut self.devices {
-            // Not a frame is between it and the part before.
+            // No frame is lost between two parts.
             let begun = recording.begin_in_step(&name.file(&folder, *direction), &name.begins);
             if let Err(error) = begun {
                 events(Event::Note(error.to_string()));
@@ -151,13 +154,13 @@ impl Recordings {
         self.name = Some(name);
     }
 
-    /// After the devices have ended: an error if not all was recorded.
+    /// Finishes after the devices have ended; an error if the recording is incomplete.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
         self.report_notes();
         let failed =
             self.devices.iter().flat_map(|(_, recording)| recording.notes().failed()).next();
         failed.map_or(Ok(()), |failed| Err(running(failed)))?;
-        // Files end as they are dropped.
+        // Dropping ends the files.
         self.devices.clear();
         let Some(mixed) = &self.mixed else { return Ok(()) };
         for name in &self.names {
@@ -166,7 +169,7 @@ impl Recordings {
             mix::mix([&sent, &heard], mixed).map_err(|error| {
                 let (sent, heard) = (sent.display(), heard.display());
                 running(format!(
-                    "--record {}: {error}; {sent} and {heard} are kept",
+                    "--record {}: {error}\nhint: the sound is in {sent} and {heard}",
                     mixed.display()
                 ))
             })?;
@@ -175,7 +178,7 @@ impl Recordings {
     }
 }
 
-/// Whether `--record` names a file for both directions, not a folder.
+/// Whether `--record` names a file for both directions instead of a folder.
 pub fn is_mixed(record: &Path) -> bool {
     record.extension().is_some_and(|is| is.eq_ignore_ascii_case("wav")) && !record.is_dir()
 }
@@ -196,13 +199,13 @@ impl FileName {
     }
 }
 
-/// Begins with the time, so that files are sorted by it.
+/// Starts with the time, so that files sort by it.
 fn stem(call: u32) -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     format!("{}-call-{call}", utc(since.map_or(0, |since| since.as_secs())))
 }
 
-/// Seconds since 1970 in the basic form of ISO 8601.
+/// Formats seconds since 1970 in the basic format of ISO 8601.
 fn utc(seconds: u64) -> String {
     let at =
         i64::try_from(seconds).ok().and_then(|at| OffsetDateTime::from_unix_timestamp(at).ok());

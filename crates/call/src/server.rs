@@ -1,4 +1,4 @@
-//! The end that is called: accepts control connections, and has seats for its callers on two devices.
+//! The called end: accepts control connections, and has seats for callers on two devices.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -31,83 +31,83 @@ use crate::{
     Side, Standing, Watched, running,
 };
 
-/// Datagrams of earlier calls that are dropped as one begins: as many as a socket holds.
+/// Maximum datagrams of earlier calls to discard at the start: the size of a socket buffer.
 const MAX_STALE: usize = 1024;
-/// Calls that have sound at a time, of all that there may be: each takes threads, and memory for the devices to call it.
+/// Maximum calls with sound: each needs threads, and memory in the device callbacks.
 const MAX_SOUNDING: u16 = 32;
-/// Events of control connections that wait: seconds of all that may be there.
+/// Maximum queued events of control connections: several seconds of the maximum rate.
 const EVENTS: usize = 4096;
-/// From one look at the list of trusted hosts to the next: a look asks the system whether the file is another.
+/// Interval of checks of the trust list. Each check is one system call.
 const LOOK_EVERY: Span = Span::from_secs(1);
-/// Between two reports of connections that belong to no call.
+/// Minimum interval of reports of connections without a call.
 const STRANGERS_TOLD: Span = Span::from_secs(60);
-/// For control connections to be closed after the last message.
+/// Timeout for peers to close control connections after the last message.
 const FAREWELL: Span = Span::from_millis(500);
 
-/// Both ends are told.
-const UNTRUSTED: &str =
-    "the caller is no longer trusted; taut trust NAME KEY, on the machine that it called, trusts it again";
+/// Reason reported at both ends.
+const UNTRUSTED: &str = "the caller is no longer trusted; taut trust NAME KEY, on the machine that it called, trusts it again";
 
-/// How the end that is called is set up.
+/// Settings of a server.
 pub struct ServerConfig {
-    /// As either end.
+    /// Settings common to both ends.
     pub end: Config,
-    /// TCP for callers, UDP from the same port on for their sound.
+    /// TCP address for control connections; the UDP ports start at the same number.
     pub listen: SocketAddr,
-    /// Callers at a time.
+    /// Maximum number of callers.
     pub callers: u16,
-    /// Callers of one machine at a time.
+    /// Maximum number of callers per machine.
     pub max_calls_per_host: Option<u16>,
     /// Whether callers hear each other.
     pub bridged: bool,
-    /// Whether the user sees the calls.
+    /// Whether the calls are displayed.
     pub seen: bool,
 }
 
-/// See the module. Its owner turns it.
+/// The server; see the module. Its owner calls `turn`.
 pub struct Server {
     config: ServerConfig,
     devices: DevicePair,
     server: ApiServer,
     happened: Receiver<ConnectionEvent>,
     answering: Answering,
-    /// A UDP port for each seat.
+    /// UDP socket of each seat.
     sockets: Vec<UdpSocket>,
-    /// By their numbers in `sockets`.
+    /// Calls by index in `sockets`.
     calls: BTreeMap<usize, Call>,
-    /// Sound that is over, until its engines are.
+    /// Endpoints whose engines are still ending.
     ending: Vec<Endpoint>,
     ended: EndedSound,
-    /// Sounds that there were, and calls that were recorded.
+    /// Number of endpoints so far, and of recorded calls.
     sounds: u64,
     recorded: u32,
     shared: SharedDevices,
     connections: BTreeMap<ConnectionId, CalledConnection>,
-    /// For probes of UDP.
+    /// Buffer for UDP probes.
     probe: Box<[u8]>,
-    /// When the next turn is due.
+    /// Time of the next turn.
     due: LocalTime,
-    /// When a connection that belongs to no call is reported again.
+    /// Time of the next report of a connection without a call.
     strangers_reported: LocalTime,
     trust: Arc<TrustStore>,
-    /// When the list of trusted hosts is looked at next, and why it was unreadable.
+    /// Time of the next trust check, and the last read error.
     look_at: LocalTime,
     unreadable: Option<String>,
 }
 
-/// The call of one seat.
+/// Call of one seat.
 struct Call {
     who: String,
     keys: CalledKeys,
-    /// While it has sound.
+    /// Endpoint, while it has sound.
     endpoint: Option<Endpoint>,
     watched: Watched,
-    /// The Nth sound that there was; 0 if it had none. Each sound has keys of its own.
+    /// Number of its endpoint, from 1; 0 if it had none. Each has its own keys.
     number: u64,
 }
 
 impl Server {
-    /// Listens, and opens the devices for all callers. `news` reports whom the server turned away: it must not wait.
+    /// Listens, and opens the devices for all callers. `news` receives rejections; it must not
+    /// block.
     pub fn open(
         config: ServerConfig,
         trust: Arc<TrustStore>,
@@ -116,13 +116,14 @@ impl Server {
     ) -> Result<Self, Error> {
         let choice = DeviceChoice::alone(devices);
         let offer = offer(&config.end, &choice, Side::Called, &[CallPath::Udp, CallPath::Tcp]);
-        // Before anybody calls, the sound is as it would be with a caller that has no wishes.
+        // Before the first call, the sound has the default terms.
         let usual = offer.choose(&offer).map_err(|error| Error::Usage(error.to_string()))?;
         let (events, happened) = sync_channel(EVENTS);
         let listening = Listening { address: config.listen, trust: Some(Arc::clone(&trust)) };
         let server = serve_calls(&listening, events, news);
         let server = server.map_err(|error| Error::Open(error.to_string()))?;
-        // The first caller is heard at the port by which it calls, so that one opening in a firewall is enough for it.
+        // The first caller uses the UDP port of the control port's number, so that one firewall
+        // rule is enough.
         let asked = config.listen.port() != 0;
         let sockets = seats(server.address(), asked, config.callers)?;
         let ports = sockets.iter().map(|socket| socket.local_addr().map(|at| at.port()));
@@ -166,12 +167,12 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Address of the control port.
     pub const fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// Callers hear nothing of this machine, or hear it again.
+    /// Mutes or unmutes this machine for its callers.
     pub fn mute(&self, muted: bool) {
         self.shared.mute(muted);
     }
@@ -188,8 +189,8 @@ impl Server {
         view.collect()
     }
 
-    /// Does everything that is due, and waits for no longer than a beat. False once the playback device or the server is
-    /// gone.
+    /// Does everything that is due; waits for at most one beat. Returns `false` once the playback
+    /// device or the server is gone.
     pub fn turn(&mut self) -> Result<bool, Error> {
         if self.shared.is_over() {
             return Ok(false);
@@ -202,7 +203,7 @@ impl Server {
         let now = clock::now();
         if let Some(event) = first {
             self.take(event, now)?;
-            // As many as are there: the machine is asked once.
+            // All queued events, with one clock reading.
             for _ in 0..EVENTS {
                 let Ok(event) = self.happened.try_recv() else { break };
                 self.take(event, now)?;
@@ -222,7 +223,8 @@ impl Server {
         Ok(true)
     }
 
-    /// Hangs up all calls, and lets that be heard. The other end closes its connection after the last message.
+    /// Hangs up all calls, and waits until the messages are sent. The peers close their connections
+    /// after the last message.
     pub fn hang_up(&mut self) {
         let connections = self.connections.len();
         self.answering.hang_up(&CallReason::new("taut serve ended there"));
@@ -237,7 +239,7 @@ impl Server {
         }
     }
 
-    /// Accepts no more callers. Reports of the newest calls, and whether all went well.
+    /// Stops accepting callers. Returns the reports of the newest calls, and the first failure.
     pub fn finish(mut self) -> Result<Ended, Error> {
         let seats: Vec<_> = self.calls.keys().copied().collect();
         seats.into_iter().for_each(|seat| self.end(seat));
@@ -246,14 +248,14 @@ impl Server {
         let [realigned, missed] = self.shared.end()?;
         if realigned + missed > 0 {
             self.config.end.tell(Event::Detail(format!(
-                "callers heard one another from another place {realigned} times, and not for {missed} periods"
+                "sound between callers was realigned {realigned} times, and missing for {missed} periods"
             )));
         }
         Ok(self.ended.finish())
     }
 
-    /// Callers that are no longer trusted part: a handshake looks at the list once. An unreadable list trusts nobody; that
-    /// is reported once.
+    /// Hangs up callers that are no longer trusted: a handshake checks the list only once. An
+    /// unreadable list trusts no host; this is reported once.
     fn turn_trust(&mut self, now: LocalTime) {
         if now < self.look_at {
             return;
@@ -277,9 +279,7 @@ impl Server {
             }
             ConnectionEvent::Said(line, message) => {
                 let fresh = fresh_call().ok_or_else(|| {
-                    running(
-                        "cannot read random bytes\nhint: check that getrandom is allowed here",
-                    )
+                    running("cannot read random bytes\nhint: check that getrandom is allowed here")
                 })?;
                 self.answering.said(line, *message, fresh, now);
             }
@@ -302,7 +302,7 @@ impl Server {
         while let Some(step) = self.answering.step() {
             match step {
                 AnsweringStep::Say(line, message) => {
-                    // One that takes nothing is gone, or will be found dead.
+                    // A connection that accepts nothing is gone, or will time out.
                     self.connections.get(&line).map(|line| line.teller.say(message));
                 }
                 AnsweringStep::Close(line) => drop(self.connections.remove(&line)),
@@ -346,11 +346,13 @@ impl Server {
         self.tell(who.to_owned(), event);
     }
 
-    /// A failure of one call ends no other, nor this program.
+    /// A failure of one call ends neither other calls nor this program.
     fn hang_up_if_failed(&mut self, place: usize, done: Result<(), Error>) {
         if let Err(failure) = done {
-            self.answering.hang_up_at(place, &CallReason::new(failure.to_string()));
-            self.config.end.tell(Event::Note(failure.to_string()));
+            let why = failure.to_string();
+            // The peer receives one line.
+            self.answering.hang_up_at(place, &CallReason::new(why.replace("\nhint: ", "; ")));
+            self.config.end.tell(Event::Note(why));
         }
     }
 
@@ -381,7 +383,7 @@ impl Server {
         Ok(())
     }
 
-    /// The call of this seat has other terms, or sound from now on, or none.
+    /// Applies new terms to the call of this seat; starts or ends its sound.
     fn change(&mut self, seat: usize, terms: CallTerms, sound: SoundChange) -> Result<(), Error> {
         let event = match sound {
             SoundChange::Begins(TransportStep::UseUdp(number)) => {
@@ -437,7 +439,7 @@ impl Server {
         Ok(())
     }
 
-    /// The sound of this seat is over, and its control connection is not.
+    /// Ends the sound of this seat, but not its control connection.
     fn hold(&mut self, seat: usize) {
         let call = self.calls.get_mut(&seat);
         if let Some(mut endpoint) = call.and_then(|call| call.endpoint.take()) {
@@ -458,7 +460,7 @@ impl Server {
         }
     }
 
-    /// The caller chose UDP.
+    /// The caller selected UDP.
     fn go_by_udp(&mut self, seat: usize, number: u32) -> Result<(), Error> {
         let (Some(socket), Some(call)) = (self.sockets.get(seat), self.calls.get_mut(&seat)) else {
             return Ok(());
@@ -470,7 +472,7 @@ impl Server {
         use_udp(&mut endpoint.link, clone(socket)?, far, (&keys, Side::Called))
     }
 
-    /// A connection that is to carry the sound of a call.
+    /// Accepts a connection for the sound of a call.
     fn take_connection(
         &mut self,
         ticket: &MediaTicket,
@@ -493,7 +495,7 @@ impl Server {
         self.answering.connected(seat, number);
         let keys = call.keys.keys(number);
         let Some(endpoint) = &mut call.endpoint else { return };
-        // One that is gone already is followed by another.
+        // A closed connection will be replaced by another.
         if use_tcp(&mut endpoint.link, stream, (&keys, Side::Called)).is_ok() {
             let event = CallEvent::MovedTo(CallPath::Tcp, None);
             self.config.end.tell(Event::Call(call.who.clone(), event));
@@ -521,7 +523,8 @@ impl Server {
     }
 }
 
-/// Binds so many UDP ports, from that of `address` on. If the user did not ask for that port, busy ones are replaced.
+/// Binds this number of UDP ports, from the port of `address` upwards. Replaces busy ports unless
+/// the user asked for that port.
 fn seats(address: SocketAddr, asked: bool, callers: u16) -> Result<Vec<UdpSocket>, Error> {
     let seat = |seat| {
         let port = address.port().checked_add(seat).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! The offer of an end, and changes to agreed terms.
+//! Offers, and changes to agreed terms.
 
 use tautline_engine::control::{Answer, CannotChange, Changed, SendChange};
 use tautline_proto::call::terms::{CallLatency, CallOffer, CallPath, StreamAbilities};
@@ -8,7 +8,7 @@ use tautline_proto::time::Span;
 
 use crate::{Config, DeviceChoice, Side};
 
-/// The better first.
+/// All codecs in order of preference.
 pub(crate) fn codings() -> Vec<Coding> {
     let mut codings = Coding::ALL.to_vec();
     codings.sort_by_key(|coding| coding.row().rank);
@@ -41,18 +41,18 @@ pub(crate) fn offer(
         Side::Caller => (sent, heard),
         Side::Called => (heard, sent),
     };
-    // The usual rule is that of an end that asks for none.
+    // An end without a request uses the default rule.
     let latency = config.latency.filter(|rule| *rule != LatencyRule::AUTO).map(latency_by);
     let (paths, redundancy) = (paths.to_vec(), config.redundancy);
     CallOffer { there, back, paths, latency, adapts: None, redundancy }
 }
 
-/// Bits per second of a coding, if it has a choice, as the end of a sentence.
+/// Text with the bit rate of a codec, if it is selectable.
 pub fn bits_in_words(bits: Option<u32>) -> String {
     bits.map_or(String::new(), |bits| format!(" at {} kbit/s", bits / 1000))
 }
 
-/// Changes packet time and coding of a sender, or neither.
+/// Changes packet time and codec of a sender, or neither.
 pub(crate) fn adopt_coding(
     ask: &dyn Fn(SendChange) -> Answer,
     ptime: Span,
@@ -60,14 +60,14 @@ pub(crate) fn adopt_coding(
 ) -> Result<(), CannotChange> {
     let Changed::Sending(before) = ask(SendChange::Status)? else { return Ok(()) };
     if before.ptime == ptime && before.format.is_coded_as(coding) {
-        // In other bits its packets are as they were.
+        // Another bit rate keeps the packets.
         return if before.format == coding {
             Ok(())
         } else {
             ask(SendChange::Format(coding)).map(drop)
         };
     }
-    // What codes now may not take those packets, or what is to code takes no others.
+    // The current codec may not support the new packet time, or the new codec the current one.
     let (other, back) = match ask(SendChange::Ptime(ptime)) {
         Ok(_) => (SendChange::Format(coding), SendChange::Ptime(before.ptime)),
         Err(_) => {
@@ -77,7 +77,7 @@ pub(crate) fn adopt_coding(
     };
     match ask(other) {
         Ok(_) => Ok(()),
-        // Of a change that is told to be refused nothing is made.
+        // A rejected change is undone completely.
         Err(why) => ask(back).and(Err(why)),
     }
 }
@@ -95,8 +95,8 @@ mod tests {
 
     use super::*;
 
-    /// What is sent after a change from this to that was asked for of a sender that codes only by these, and whether it
-    /// was made.
+    /// Requests a change of a sender that supports only these codecs. Returns what is sent after
+    /// it, and whether it was accepted.
     fn adopted(
         from: (Span, Coding),
         to: (Span, Coding),
@@ -142,7 +142,7 @@ mod tests {
             assert_eq!(adopted(from, to, &[l24, music, voice]), (to, true), "{from:?}");
             assert_eq!(adopted(from, to, &[from.1]), (from, false), "{from:?}");
         }
-        // What no coding takes is refused whichever comes first.
+        // An unsupported combination is rejected in either order.
         assert_eq!(adopted((ms(5), music), (ms(30), l24), &[l24, music]), ((ms(5), music), false));
     }
 }

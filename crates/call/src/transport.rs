@@ -1,4 +1,5 @@
-//! Sockets and keys of a call's transports, of which one is used at a time. `proto::call::transport` decides which.
+//! Sockets and keys of a call's transports, one of which is used at a time.
+//! `proto::call::transport` decides which.
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -20,9 +21,9 @@ use tautline_proto::time::LocalTime;
 use crate::endpoint::CallLink;
 use crate::{Error, Side, running};
 
-/// For a connection that is to carry sound.
+/// Timeout of a connection for sound.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
-/// Probes that are answered in one beat: one in half a second is sent.
+/// Maximum probes answered per beat; peers send two per second.
 const MAX_PROBES: usize = 16;
 
 fn master_key(secret: &SrtpSecret) -> Result<MasterKey, NoMasterKey> {
@@ -30,8 +31,8 @@ fn master_key(secret: &SrtpSecret) -> Result<MasterKey, NoMasterKey> {
     MasterKey::new(Profile::AeadAes256Gcm, &bytes)
 }
 
-/// Every user of a seal has a value of its own: streams and reports have sources and counts of their own, so no nonce is
-/// used twice.
+/// Each user of a seal has its own value: streams and reports have their own sources and counters,
+/// so no nonce is used twice.
 fn seals(keys: &CallKeys, side: Side) -> Result<Seals, Error> {
     let (sent, heard) = match side {
         Side::Caller => (&keys.there, &keys.back),
@@ -46,7 +47,7 @@ fn seals(keys: &CallKeys, side: Side) -> Result<Seals, Error> {
     Ok(Seals { sending: lean(), receiving: seal(SrtpSeal::new), reports: [lean(), lean()] })
 }
 
-/// Has the link go by UDP.
+/// Switches the link to UDP.
 pub(crate) fn use_udp(
     link: &mut CallLink,
     socket: UdpSocket,
@@ -57,7 +58,7 @@ pub(crate) fn use_udp(
     Ok(())
 }
 
-/// Has the link go by a connection; tells when that is lost.
+/// Switches the link to a TCP connection; returns a watch for its loss.
 pub(crate) fn use_tcp(
     link: &mut CallLink,
     stream: TcpStream,
@@ -76,7 +77,7 @@ pub(crate) fn use_tcp(
     Ok(watch)
 }
 
-/// A UDP socket at this address.
+/// Binds a UDP socket.
 pub(crate) fn bind(at: SocketAddr) -> Result<UdpSocket, Error> {
     UdpSocket::bind(at).map_err(|error| {
         Error::Open(format!(
@@ -86,7 +87,7 @@ pub(crate) fn bind(at: SocketAddr) -> Result<UdpSocket, Error> {
     })
 }
 
-/// The result of a thread that has ended, which is taken. Threads that nobody wants any more are dropped.
+/// Takes the result of a thread if it has ended. Abandoned threads are dropped.
 pub(crate) fn finished<T>(thread: &mut Option<JoinHandle<T>>) -> Option<T> {
     Some(match thread.take_if(|thread| thread.is_finished())?.join() {
         Ok(done) => done,
@@ -94,12 +95,12 @@ pub(crate) fn finished<T>(thread: &mut Option<JoinHandle<T>>) -> Option<T> {
     })
 }
 
-/// Of which the keys of one call's transports are made, at the caller.
+/// Key material of a call's transports, at the caller.
 #[derive(Clone, Copy)]
 pub(crate) struct TransportKeys {
     secret: [u8; SECRET_BYTES],
     call: CallId,
-    /// Where the other end is called, and where it receives datagrams.
+    /// Control address of the peer, and its UDP address.
     called: SocketAddr,
     pub(crate) udp: SocketAddr,
 }
@@ -115,12 +116,13 @@ impl TransportKeys {
     }
 }
 
-/// The sockets at the caller, while there is sound. [`CallerTransport`] decides.
+/// Sockets of the caller while there is sound. [`CallerTransport`] decides.
 pub(crate) struct CallerSockets {
     pub(crate) keys: TransportKeys,
     watch: Option<TcpWatch>,
-    /// The connection that is being made, while the sound goes on by the transport that is used. The thread connects and
-    /// writes nothing: the ticket, and with it the number of a transport, is used only if the connection still is wanted.
+    /// A connection in progress, while another transport is in use. The thread only connects and
+    /// writes nothing: the ticket, and its transport number, is used only if the connection is
+    /// still needed.
     connecting: Option<JoinHandle<io::Result<TcpStream>>>,
     probing: Option<UdpSocket>,
     probes: PathProbes,
@@ -132,7 +134,7 @@ impl CallerSockets {
         Self { keys, watch: None, connecting: None, probing: None, probes }
     }
 
-    /// Takes what the sockets have received.
+    /// Takes everything that the sockets have received.
     pub(crate) fn receive(
         &mut self,
         link: &mut CallLink,
@@ -148,14 +150,14 @@ impl CallerSockets {
         self.hear_probes(decides);
         match (decides.is_connecting(), finished(&mut self.connecting)) {
             (true, Some(connected)) => self.go_by_tcp(link, decides, connected.ok(), now),
-            // Without a thread it fails, as a connection that is refused.
+            // Without a thread it fails like a refused connection.
             (true, None) if self.connecting.is_none() => decides.not_connected(now),
             (true, None) => {}
             (false, _) => self.connecting = None,
         }
     }
 
-    /// Does what was decided, where datagrams of sound have so many bytes.
+    /// Executes the decisions; `bytes` is the size of media datagrams.
     pub(crate) fn carry_out(
         &mut self,
         step: TransportStep,
@@ -175,7 +177,7 @@ impl CallerSockets {
         Ok(())
     }
 
-    /// Has a connection that is being made carry the first frame of a file: waits for it.
+    /// Waits for a connection in progress, so that it carries the first frame of a file.
     pub(crate) fn wait(
         &mut self,
         link: &mut CallLink,
@@ -195,14 +197,14 @@ impl CallerSockets {
         self.connecting = thread.spawn(connect).ok();
     }
 
-    /// By the socket by which a probe came back, if any did.
+    /// Uses the socket that received a probe, if any.
     fn use_udp(&mut self, link: &mut CallLink, number: u32) -> Result<(), Error> {
         let socket = self.probing.take().map_or_else(|| bind(any_port(self.keys.called)), Ok)?;
         (self.watch, self.connecting) = (None, None);
         use_udp(link, socket, FarAddress::At(self.keys.udp), (&self.keys.of(number), Side::Caller))
     }
 
-    /// Uses a connection, if it was made; otherwise it is retried.
+    /// Uses the connection if it was established; otherwise it is retried.
     fn go_by_tcp(
         &mut self,
         link: &mut CallLink,
@@ -225,7 +227,7 @@ impl CallerSockets {
         number: u32,
     ) -> Option<TcpWatch> {
         let keys = self.keys.of(number);
-        // It is less than any buffer of a connection on which nothing was sent yet.
+        // It fits any buffer of an unused connection.
         stream.set_nonblocking(true).ok()?;
         stream.write_all(&keys.ticket.shown()).ok()?;
         stream.set_nonblocking(false).ok()?;
@@ -238,12 +240,12 @@ impl CallerSockets {
             self.probing = socket.filter(|socket| socket.set_nonblocking(true).is_ok());
         }
         let probe = self.probes.written(ProbeWay::There, probe, bytes);
-        // A refused one does not come back.
+        // A rejected probe is lost.
         self.probing.iter().for_each(|socket| drop(socket.send_to(&probe, self.keys.udp)));
     }
 
     fn hear_probes(&self, decides: &mut CallerTransport) {
-        // The zeros behind it are cut off.
+        // The zeros after it are removed.
         let mut probe = [0; PROBE_BYTES];
         let Some(socket) = &self.probing else { return };
         while let Ok((count, from)) = socket.recv_from(&mut probe) {
@@ -259,17 +261,17 @@ fn no_keys() -> Error {
     running("no keys are left for this call\nhint: hang up and call again")
 }
 
-/// Any port of this host from which that address is reached.
+/// Any local port that reaches that address.
 fn any_port(far: SocketAddr) -> SocketAddr {
     SocketAddr::new(any(far.is_ipv6()), 0)
 }
 
-/// Keys of the transports at the end that is called. [`CalledTransport`] decides.
+/// Transport keys at the called end. [`CalledTransport`] decides.
 pub(crate) struct CalledKeys {
     secret: [u8; SECRET_BYTES],
     call: CallId,
     pub(crate) probes: PathProbes,
-    /// Of the next connections.
+    /// Keys of the next connections.
     tickets: Vec<(u32, MediaTicket)>,
 }
 
@@ -279,12 +281,12 @@ impl CalledKeys {
         Self { secret, call, probes, tickets: Vec::new() }
     }
 
-    /// Those of this transport.
+    /// Keys of this transport.
     pub(crate) fn keys(&self, number: u32) -> CallKeys {
         CallKeys::of(&self.secret, self.call, number)
     }
 
-    /// Sends back probes of UDP, while the sound goes by TCP. `room` holds any datagram.
+    /// Answers UDP probes while TCP is used. `room` holds any datagram.
     pub(crate) fn answer_probes(&self, socket: &UdpSocket, room: &mut [u8]) {
         for _ in 0..MAX_PROBES {
             let Ok((count, from)) = socket.recv_from(room) else { return };
@@ -294,9 +296,9 @@ impl CalledKeys {
         }
     }
 
-    /// The number of the connection with this ticket, if it is one of this call that was not shown yet.
+    /// Transport number of the connection with this ticket, if it is an unused one of this call.
     pub(crate) fn takes(&mut self, ticket: &MediaTicket, decides: &CalledTransport) -> Option<u32> {
-        // Keys are derived when the numbers have changed.
+        // Keys are derived again when the numbers have changed.
         if !decides.expected().eq(self.tickets.iter().map(|(number, _)| *number)) {
             let ticket = |number| (number, MediaTicket::of(&self.secret, self.call, number));
             self.tickets = decides.expected().map(ticket).collect();
@@ -324,13 +326,13 @@ mod tests {
     const SECRET: [u8; SECRET_BYTES] = [1; SECRET_BYTES];
     const CALL: CallId = CallId([7; 16]);
 
-    /// The sockets of a call, and what decides about them.
+    /// Sockets of a call, with the machine that decides about them.
     struct Caller {
         decides: CallerTransport,
         sockets: CallerSockets,
     }
 
-    /// Those of a call that goes by UDP, and where the other end listens.
+    /// Sockets of a call with UDP, and the UDP address of the peer.
     fn by_udp() -> (Caller, CallLink, TcpListener) {
         let there = TcpListener::bind("127.0.0.1:0").unwrap();
         let called = there.local_addr().unwrap();
@@ -359,7 +361,7 @@ mod tests {
         (all, link, there)
     }
 
-    /// What came by the next connection that was made there.
+    /// Data received on the next connection.
     fn said(there: &TcpListener, bytes: usize) -> Vec<u8> {
         let (stream, _) = there.accept().unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -372,7 +374,7 @@ mod tests {
         CallKeys::of(&SECRET, CALL, number).ticket.shown().to_vec()
     }
 
-    /// A connection is being made until that is allowed, or never if it is not.
+    /// A connection attempt that waits until the returned sender allows it.
     fn gated(all: &mut Caller) -> Sender<()> {
         let ((open, gate), called) = (channel::<()>(), all.sockets.keys.called);
         all.sockets.connect_by(move || {
@@ -382,7 +384,7 @@ mod tests {
         open
     }
 
-    /// UDP carries nothing, nor any connection that there is, and another is to be made.
+    /// Neither UDP nor an existing connection works, so another one is made.
     fn wants_tcp(all: &mut Caller) {
         all.decides.allow(&[CallPath::Tcp], now());
         all.decides.not_connected(now() - Span::from_secs(1));
@@ -405,7 +407,7 @@ mod tests {
         all.decides.used() != before
     }
 
-    /// Looks until it goes by the connection that is being made.
+    /// Runs until the new connection is used.
     fn until_moved(all: &mut Caller, link: &mut CallLink) {
         while !moves(all, link) {
             assert!(all.sockets.connecting.is_some(), "it was given up");
@@ -439,7 +441,7 @@ mod tests {
         open.send(()).unwrap();
         assert!(said(&there, ticket(1).len()).is_empty(), "nobody wants it");
         assert_eq!(all.decides.used(), (CallPath::Udp, 0));
-        // The next one has the number that was not used, and the one after it another.
+        // The next one has the unused number, and the one after it another number.
         for number in 1..=2 {
             wants_tcp(&mut all);
             let open = gated(&mut all);
@@ -487,7 +489,7 @@ mod tests {
         assert_eq!(tautline_trial::allocator_calls(), before);
         let probe = keys.probes.written(ProbeWay::There, 7, 1_100);
         here.send_to(&probe, there.local_addr().unwrap()).unwrap();
-        // On the loopback interface it is there when it was sent.
+        // On loopback, a datagram has arrived when it was sent.
         keys.answer_probes(&there, &mut room);
         here.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let count = here.recv(&mut room).unwrap();

@@ -26,20 +26,20 @@ impl Details {
             let refused = now.refused.iter().flat_map(|refused| refused.each());
             news.extend(refused.map(str::to_owned));
             if news.is_empty() {
-                news.push("priority and locked memory are as asked for".to_owned());
+                news.push("real-time priority and locked memory: granted".to_owned());
             }
         }
         self.clock(now, &mut news);
         if (now.link_offset - self.link_offset).abs() >= MOVED {
-            news.push(format!("the latency that is kept is {}", now.link_offset));
+            news.push(format!("latency: {}", now.link_offset));
             self.link_offset = now.link_offset;
         }
         if now.resyncs > self.resyncs {
-            news.push(format!("placed anew (resync); {} so far", now.resyncs));
+            news.push(format!("resync; {} so far", now.resyncs));
             self.resyncs = now.resyncs;
         }
         if now.xruns > self.xruns {
-            news.push(format!("the device starved or was flooded (xrun); {} so far", now.xruns));
+            news.push(format!("xrun of the device; {} so far", now.xruns));
             self.xruns = now.xruns;
         }
         if now.missed > self.missed && now.elapsed - self.missed_reported >= MISSED_EVERY {
@@ -67,8 +67,8 @@ impl Details {
         }
         let by = match known.source {
             "host" => "this host's, which both ends read".to_owned(),
-            "rtcp" => format!("known to ± {} by exchanges of reports", known.uncertainty),
-            kept => format!("known to ± {} by the system clocks ({kept})", known.uncertainty),
+            "rtcp" => format!("known to ± {} from exchanged reports", known.uncertainty),
+            kept => format!("known to ± {} from the system clocks ({kept})", known.uncertainty),
         };
         let trip = known.round_trip.map_or(String::new(), |trip| format!(", round trip {trip}"));
         news.push(format!("the other end's clock is {by}{trip}"));
@@ -105,7 +105,7 @@ mod tests {
         assert!(details.news(&at(40)).is_empty());
         let resync = Progress { resyncs: 1, xruns: 2, ..at(60) };
         let reported = details.news(&resync);
-        assert!(reported[0].contains("resync") && reported[1].contains("xrun); 2"), "{reported:?}");
+        assert!(reported[0].contains("resync") && reported[1].contains("xrun of the device; 2"), "{reported:?}");
         assert!(details.news(&resync).is_empty());
     }
 
@@ -116,7 +116,7 @@ mod tests {
         let reported = |details: &mut Details, micros| {
             details.news(&Progress { known: known(micros), ..at(20) }).concat()
         };
-        let first = "0.020 s: the other end's clock is known to ± 100us by exchanges of reports, \
+        let first = "0.020 s: the other end's clock is known to ± 100us from exchanged reports, \
                      round trip 300us";
         assert_eq!(reported(&mut details, 100), first);
         assert_eq!(reported(&mut details, 60), "");

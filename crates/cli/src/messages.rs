@@ -23,11 +23,11 @@ pub(crate) use changes::{cannot_change, changed};
 
 fn refusal(errno: i32) -> &'static str {
     if is_of_a_queue(errno) {
-        "the interface's queue was full, or is an etf, which takes packets with launch times alone (--pacing etf)"
+        "the interface's queue is full, or is an etf, which accepts only packets with launch times (--pacing etf)"
     } else if is_of_an_interface(errno) {
-        "bring the interface up (ip link set dev NAME up), and see that its cable is in"
+        "bring the interface up (ip link set dev NAME up), and check its cable"
     } else {
-        "is the address right, and a way to it?"
+        "check the address and the route to it"
     }
 }
 
@@ -38,14 +38,13 @@ pub(crate) fn counted(channels: Channels) -> String {
 
 /// Text about datagrams that could not be decrypted; never contains the key.
 pub(crate) fn auth_failed(address: &str, datagrams: u64) -> String {
-    let not_read = not_read(datagrams, "the key given here");
-    format!("{address}: {not_read}; give both ends the same --srtp-key-file")
+    let not_read = not_read(datagrams, "this key");
+    format!("{address}: {not_read}; use the same --srtp-key-file at both ends")
 }
 
 fn not_read(datagrams: u64, key: &str) -> String {
-    let (were, they) =
-        if datagrams == 1 { ("datagram was", "it was") } else { ("datagrams were", "they were") };
-    format!("{datagrams} {were} not sealed with {key}, or replayed, and {they} not read")
+    let were = if datagrams == 1 { "datagram was" } else { "datagrams were" };
+    format!("{datagrams} {were} discarded: not encrypted with {key}, or replayed")
 }
 
 /// Warning about coding that takes too much of the device's period, with the fix.
@@ -59,7 +58,7 @@ pub(crate) fn long_coding(
     let (does, ptime) = match direction {
         Direction::Capture => ("coding", "a shorter --ptime or another --format"),
         Direction::Playback => {
-            ("decoding", "or have the sender use a shorter --ptime or another --format")
+            ("decoding", "or a shorter --ptime or another --format at the sender")
         }
     };
     let longer = enough.map(|enough| match spec {
@@ -70,7 +69,7 @@ pub(crate) fn long_coding(
         (Some(longer), _) => format!("use {longer}, {ptime}"),
         (None, Direction::Capture) => format!("use {ptime}"),
         (None, Direction::Playback) => {
-            "have the sender use a shorter --ptime or another --format".to_owned()
+            "use a shorter --ptime or another --format at the sender".to_owned()
         }
     };
     let of = match streams {
@@ -78,8 +77,8 @@ pub(crate) fn long_coding(
         several => format!(" for {several} streams"),
     };
     format!(
-        "{does} packets of {}{of} takes {takes} at a time on this machine, more than half of a period of {period} of {spec}, \
-         whose thread does it: expect xruns; {hint}",
+        "{does} packets of {}{of} takes {takes} on this machine, more than half of the period of {period} of {spec}: \
+         expect xruns; {hint}",
         format.coding_name()
     )
 }
@@ -99,18 +98,18 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
             ..
         } => None,
         Note::NoAnswer { address, .. } => Some(format!(
-            "nothing was said from {address} of what is heard there: no sound of this end may have come; see whether UDP \
-             passes both ways, or call with --transport auto"
+            "{address} reports no received packets; check that UDP passes in both directions, or call with \
+             --transport auto"
         )),
         Note::Sending { note: SendNote::AsksBeyond { host, limit }, .. } => Some(format!(
-            "the receiver at {host} asks for more latency than the {limit} of this call; use --latency auto:TIME with a \
-             longer one if it is to have it"
+            "the receiver at {host} requests more latency than the {limit} of this call; --latency auto:TIME sets a \
+             longer maximum"
         )),
         Note::Sending { note: SendNote::SentAtOnce(ptime), .. } => Some(format!(
-            "the packets of a period leave at once; call with --ptime {ptime} for packets that are spaced evenly"
+            "the packets of a period leave at once; --ptime {ptime} spaces them evenly"
         )),
         Note::AuthFailed { address, datagrams } => Some(format!(
-            "{address}: {}; hang up and call again if there are ever more",
+            "{address}: {}; if the number grows, hang up and call again",
             not_read(*datagrams, "the keys of this call")
         )),
         note => words(note),
@@ -129,84 +128,79 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
             let answer = std::io::Error::from_raw_os_error(*errno);
             match network {
                 Some(network) => format!(
-                    "the system refused {refused} of {of} packets by {network}: {answer}; is there a \
-                     way to the address from there?"
+                    "the kernel rejected {refused} of {of} packets via {network}: {answer}; check its route to \
+                     the address"
                 ),
                 None => format!(
-                    "the system refused {refused} of {of} packets: {answer}; {}",
+                    "the kernel rejected {refused} of {of} packets: {answer}; {}",
                     refusal(*errno)
                 ),
             }
         }
         Note::DroppedByQueue { address, dropped, of, unnamed } => format!(
-            "{address}: the interface's queue dropped {dropped} of {of} packets, which came to it too late for their \
-             launch times{}; give the threads a higher --scheduler, or a longer --period (taut doctor says what holds \
-             them up)",
+            "{address}: the interface's queue dropped {dropped} of {of} packets, which reached it after their launch \
+             times{}; use a higher --scheduler or a longer --period (taut doctor shows causes)",
             unmarked(*unnamed)
         ),
         Note::LinkFound { address, place } => format!("{address}: {place} is connected again"),
         Note::LinkLost { address, place } => format!(
-            "{address}: {place} is not connected any more; does the other end run, and is the way to \
-             it whole?"
+            "{address}: {place} is no longer connected; check that the other end runs, and the network"
         ),
         Note::LinkError { address, errno } => {
             let answer = std::io::Error::from_raw_os_error(*errno);
-            format!("{address}: the system answered {answer}; is the network there?")
+            format!("{address}: the kernel reports {answer}; check the network")
         }
         Note::NoAnswer { address, stamps } => {
             let hint = match stamps {
                 true => {
-                    "; PipeWire's rtp-source is silent then unless --no-header-extensions is given here"
+                    "; PipeWire's rtp-source needs --no-header-extensions here"
                 }
                 false => "",
             };
             format!(
-                "no receiver has answered from {address}: either nobody listens there, or it is no \
-                 taut and sends no RTCP back{hint}"
+                "no receiver has answered from {address}: none runs there, or it sends no RTCP{hint}"
             )
         }
         Note::Stopped(length) => {
             let seconds = length.as_nanos() as f64 / 1e9;
             format!(
-                "this program was stopped for {seconds:.2} s (SIGSTOP, Ctrl-Z): what it missed then is \
-                 counted as this machine's fault"
+                "this program was stopped for {seconds:.2} s (SIGSTOP, Ctrl-Z): packets missed meanwhile \
+                 count as this machine's fault"
             )
         }
         Note::Unwritten(flaw) => (*flaw).to_owned(),
         Note::AuthFailed { address, datagrams } => auth_failed(address, *datagrams),
         Note::AnotherSender { address, packets, host } => format!(
             "{address}: {packets} packets of another sender, at {host}, came to the same UDP port \
-             and were not played; hear all by ?senders=all, give each sender a --from of its own, or \
-             name the one to hear by ?source="
+             and were not played; use ?senders=all, one --from per sender, or ?source= to select one"
         ),
         Note::NoPlace { address, most, from } => {
             let more = most.saturating_mul(2).min(MAX_SENDERS);
             let hint = match more > *most {
-                true => format!("write ?senders={more} for more"),
-                false => "give some of them a port of their own".to_owned(),
+                true => format!("use ?senders={more} for more"),
+                false => "use another port for some of them".to_owned(),
             };
             format!(
-                "{address}: a sender at {from} found no place beside the {most} that are heard at \
-                 once; {hint}"
+                "{address}: a sender at {from} is ignored: {most} are received already; {hint}"
             )
         }
         Note::Followed { address, journal, first, last } => {
             followed(address, journal, [*first, *last])
         }
         Note::MostlyLate { address, presented: true } => format!(
-            "{address}: most packets arrived after their presentation time; raise --max-transit-time or --latency of the talker"
+            "{address}: most packets arrived after their presentation time; raise --max-transit-time or --latency at the talker"
         ),
         Note::MostlyLate { address, presented: false } => format!(
-            "{address}: most packets came after their turn; use a longer --latency (the worst \
-             packets above are late by what their device stage is below zero)"
+            "{address}: most packets were late; use a longer --latency (a negative device stage of the \
+             worst packets above shows by how much)"
         ),
         Note::PlacedByArrival { address } => format!(
-            "{address}: the sender's clock is not known (no RTCP answer), so the sound was placed by \
-             the fastest arrivals and its latency is not measured"
+            "{address}: the sender's clock is not known (no RTCP answer), so the fastest arrivals set the \
+             playout time, and the latency is not measured"
         ),
         Note::NotFound { packets, of } => format!(
-            "{packets} of {of} packets were not found in what the card played, so the latency is \
-             that of the others: silence, a glitch, or a mix"
+            "{packets} of {of} packets were not found in the sound that the card played (silence, a glitch \
+             or a mix), so the latency is that of the others"
         ),
     })
 }
@@ -215,7 +209,7 @@ fn unmarked(unnamed: u64) -> String {
     match unnamed {
         0 => String::new(),
         _ => format!(
-            "; {unnamed} of those have no mark in the ledger, as nobody could say any more which packets they were"
+            "; {unnamed} of them are not marked in the ledger, as their numbers were no longer known"
         ),
     }
 }
@@ -223,15 +217,15 @@ fn unmarked(unnamed: u64) -> String {
 pub(crate) fn fragments(too_long: &TooLong, ptime: Span) -> String {
     let TooLong { fragments, shorter, .. } = too_long;
     format!(
-        "{}: each goes as {fragments} IP fragments, one lost fragment loses {ptime}, and some \
-         switches drop them; --ptime {shorter} or less avoids it",
+        "{}: each is sent as {fragments} IP fragments, one lost fragment loses {ptime}, and some \
+         switches drop them; --ptime {shorter} or less avoids this",
         longer(too_long)
     )
 }
 
 pub(crate) fn longer(TooLong { bytes, mtu, to, .. }: &TooLong) -> String {
     format!(
-        "packets of {bytes} bytes are longer than the {mtu} that the path to {to} carries whole"
+        "packets of {bytes} bytes are longer than the MTU of {mtu} bytes to {to}"
     )
 }
 
@@ -241,9 +235,8 @@ fn followed(address: &str, journal: &Journal, span: [Span; 2]) -> String {
     let [before, least, greatest] = [before, least, greatest].map(nanos);
     let [first, last] = span.map(nanos);
     format!(
-        "{address}: the latency followed the packets: {before} until they were measured, {first} \
-         then and {last} at the end, since then between {least} and {greatest}; it rose {} and \
-         fell {}",
+        "{address}: the latency followed the packets: {before} until they were measured, then {first}, \
+         {last} at the end, between {least} and {greatest}; it rose {} and fell {}",
         times(rises),
         times(falls)
     )
@@ -251,7 +244,7 @@ fn followed(address: &str, journal: &Journal, span: [Span; 2]) -> String {
 
 fn times(count: u64) -> String {
     match count {
-        0 => "not once".into(),
+        0 => "never".into(),
         1 => "once".into(),
         2 => "twice".into(),
         more => format!("{more} times"),
@@ -322,8 +315,8 @@ mod tests {
         };
         assert_eq!(
             long_coding(&long, (&card, Direction::Capture), 1, &voice),
-            "coding packets of opus-voice takes 400us at a time on this machine, more than half of a period of 500us of \
-             alsa:hw:1, whose thread does it: expect xruns; use --period 48, a shorter --ptime or another --format"
+            "coding packets of opus-voice takes 400us on this machine, more than half of the period of 500us of \
+             alsa:hw:1: expect xruns; use --period 48, a shorter --ptime or another --format"
         );
         let reported =
             long_coding(&long, (&"jack:taut".parse().unwrap(), Direction::Playback), 8, &voice);
@@ -331,7 +324,7 @@ mod tests {
         let never = LongCoding { enough: None, ..long };
         let reported = long_coding(&never, (&card, Direction::Playback), 1, &voice);
         assert!(
-            reported.ends_with("; have the sender use a shorter --ptime or another --format"),
+            reported.ends_with("; use a shorter --ptime or another --format at the sender"),
             "{reported}"
         );
     }

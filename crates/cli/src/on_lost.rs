@@ -20,7 +20,7 @@ pub(crate) fn hook(command: String) -> LostHook {
         // One reference is our own.
         if Arc::strong_count(&running) > MAX_RUNNING {
             return tell(&format!(
-                "--on-lost: not started for {host}: {MAX_RUNNING} commands run already; see why they do not end"
+                "--on-lost: not started for {host}: {MAX_RUNNING} commands are still running"
             ));
         }
         start(&command, &host.to_string(), stream, Arc::clone(&running));
@@ -49,7 +49,7 @@ fn start(command: &str, host: &str, stream: &str, running: Arc<()>) {
         })
     });
     if let Err(error) = waiting.and_then(|thread| thread.map(drop)) {
-        tell(&format!("--on-lost: starting sh: {error}; is sh in the PATH?"));
+        tell(&format!("--on-lost: starting sh: {error}; check that sh is in the PATH"));
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn judge(report: &mut Report, blame: impl FnOnce() -> Blame) -> Optio
         return None;
     }
     let sentence = format!(
-        "ended without goodbye: no more came at {}; see there whether the sender was killed or cut off",
+        "ended without goodbye: no more packets at {}\nhint: check there whether the sender was killed or disconnected",
         places(&silent)
     );
     report.notes.push(sentence.clone());
@@ -57,13 +57,13 @@ fn nothing(unheard: &[&StreamReport], Blame { limits, firewall }: Blame) -> Stri
     let other = unheard.iter().flat_map(|stream| &stream.invalid).max_by_key(|other| other.count);
     match (other, firewall) {
         (Some(other), _) => format!(
-            "nothing of the stream was received at {at}: {} datagrams came that are none of its \
-             packets ({}); compare --format, --channels and --payload-type of both ends{}",
+            "nothing of the stream was received at {at}: {} datagrams are not its packets ({})\n\
+             hint: compare --format, --channels and --payload-type of both ends{}",
             other.count,
             other.reason,
             match unheard.iter().any(|stream| stream.encryption.is_some()) {
                 true => "",
-                false => ", or give --srtp-key-file if they are sealed there",
+                false => ", or use --srtp-key-file if they are encrypted",
             }
         ),
         (None, _) if foreign > 0 => {
@@ -71,7 +71,9 @@ fn nothing(unheard: &[&StreamReport], Blame { limits, firewall }: Blame) -> Stri
         }
         (None, Some(blame)) => format!("nothing was received at {at}: {blame}"),
         (None, None) => {
-            format!("nothing was received at {at}; is the sender running and sending here?")
+            format!(
+                "nothing was received at {at}\nhint: check that the sender runs and sends to this address"
+            )
         }
     }
 }

@@ -10,7 +10,7 @@ use tautline_io::clock::now;
 use tautline_proto::time::Span;
 use tautline_report::Report;
 use tautline_report::snapshot::{Snapshot, StreamSnapshot, StreamState};
-use tautline_report::text;
+use tautline_report::text::{self, Detail};
 
 use crate::details::Details;
 use crate::failure::Failure;
@@ -168,8 +168,8 @@ impl Show {
         let unplaced = progress.latency.is_none() && progress.known.is_none();
         if unplaced && progress.elapsed - since > ANSWER {
             self.tell(
-                "the sender's clock is not known, as no RTCP answer came: its sound is placed by \
-                 the fastest arrivals; does a firewall keep back the UDP port above?",
+                "the sender's clock is not known (no RTCP answer), so the fastest arrivals set the \
+                 playout time; check that no firewall drops the next UDP port",
             );
         }
     }
@@ -203,7 +203,7 @@ impl Show {
         let render = |format| match format {
             FileFormat::Html => Ok(drawn(Drawing::Page)),
             FileFormat::Svg => Ok(drawn(Drawing::Charts)),
-            FileFormat::Txt => Ok(text::render(&report)),
+            FileFormat::Txt => Ok(text::render(&report, Detail::Full)),
             FileFormat::Json | FileFormat::Csv => json(),
         };
         // The file first, since printing may fail without a reader.
@@ -215,7 +215,7 @@ impl Show {
                 // With `--quiet` it was not reported before.
                 let unreported = self.refused.flatten().filter(|_| self.voice == Voice::Quiet);
                 report.notes.splice(0..0, unreported);
-                print(&text::render(&report));
+                print(&text::render(&report, self.voice.report_detail()));
             }
             ReportKind::Json => print(&json()?),
             ReportKind::Html => print(&drawn(Drawing::Page)),

@@ -61,7 +61,7 @@ impl Unheard {
                 let blame = self.answer()?;
                 let limits = [self.limits(), blame].into_iter().filter(|text| !text.is_empty());
                 let limits: Vec<_> = limits.collect();
-                return Some(format!("nothing has come for {TIMEOUT}: {}", limits.join("; ")));
+                return Some(format!("no packets for {TIMEOUT}: {}", limits.join("; ")));
             }
             _ => {}
         }

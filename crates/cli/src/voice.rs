@@ -2,6 +2,7 @@
 
 use clap::Args;
 use indicatif::ProgressDrawTarget;
+use tautline_report::text::Detail;
 
 use crate::screen;
 
@@ -59,6 +60,14 @@ impl Voice {
             (true, _) => Self::Quiet,
             (false, true) => Self::Verbose,
             (false, false) => Self::Usual,
+        }
+    }
+
+    /// Length of the final report.
+    pub(crate) const fn report_detail(self) -> Detail {
+        match self {
+            Self::Verbose => Detail::Full,
+            Self::Quiet | Self::Usual => Detail::Summary,
         }
     }
 

@@ -24,7 +24,7 @@ pub use opus::{OpusDecoder, OpusEncoder};
 
 /// Why there is no coder: a number of `opus_defines.h`, which is less than 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("libopus answered {0}; use --format lossless24 or l24, which need no library")]
+#[error("libopus returned error {0}; use --format lossless24 or l24, which need no library")]
 pub struct OpusRefused(pub c_int);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

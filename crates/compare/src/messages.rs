@@ -22,7 +22,7 @@ impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = match self.delay {
             Delay::NotFound => {
-                return f.write_str("the sent sound was not found in what was heard");
+                return f.write_str("the sent sound was not found in the recording");
             }
             Delay::Known(at) | Delay::Ambiguous { nearest: at, .. } => at,
         };
@@ -30,7 +30,7 @@ impl fmt::Display for Comparison {
         if self.is_whole() {
             write!(f, "identical: all {all} frames, silent ends aside")?;
         } else if self.is_all_there() {
-            write!(f, "all there: {all} frames, silent ends aside, {identical} of them identical")?;
+            write!(f, "complete: {all} frames, silent ends aside, {identical} of them identical")?;
         } else if let Delay::Ambiguous { period, .. } = self.delay {
             let period = self.millis(period);
             write!(f, "periodic sound: {there} frames of it, delay ambiguous modulo {period}")?;
@@ -43,7 +43,7 @@ impl fmt::Display for Comparison {
         match at {
             _ if self.is_ambiguous() => {}
             0.. => write!(f, ", from frame {at} on ({})", self.seconds(at))?,
-            _ => write!(f, ", from frame {} of what was sent on ({})", -at, self.seconds(-at))?,
+            _ => write!(f, ", from sent frame {} on ({})", -at, self.seconds(-at))?,
         }
         self.write_routings(f)?;
         self.write_mix(f)?;
@@ -122,7 +122,7 @@ impl Comparison {
         match self.rest {
             // With a changing volume this would add nothing.
             Some(rest) if rest > NOTHING && self.volumes.iter().all(Option::is_none) => {
-                write!(f, "; the rest that differs is {:.0} dB below it", -10.0 * rest.log10())?;
+                write!(f, "; the difference is {:.0} dB below it", -10.0 * rest.log10())?;
                 self.residue.map_or(Ok(()), |residue| write_residue(&residue, f))
             }
             _ => Ok(()),
@@ -195,7 +195,7 @@ impl Comparison {
                 }
                 Difference::Replaced { at, frames, by } => {
                     let (lost, by) = (self.range(at..at + frames), instead(by));
-                    write!(f, "{frames} missing, {by} in their place: {lost}")?;
+                    write!(f, "{frames} missing, {by} instead: {lost}")?;
                 }
                 Difference::Dropped { at, frames, earlier } => {
                     let (at, earlier) = (self.at(at), self.millis(earlier));
@@ -210,7 +210,7 @@ impl Comparison {
                 }
                 Difference::Inserted { at, by, later } => {
                     let (at, by, later) = (self.at(at), instead(by), self.millis(later));
-                    write!(f, "{by} put in at {at}: {later} later from there on")?;
+                    write!(f, "{by} inserted at {at}: {later} later from there on")?;
                 }
                 Difference::Shifted { at, later, modulo } => {
                     let (at, period) = (self.at(at), self.millis(modulo));
@@ -280,7 +280,7 @@ fn more(f: &mut fmt::Formatter<'_>, count: usize, what: &str) -> fmt::Result {
 fn instead(by: Instead) -> &'static str {
     match by {
         Instead::Silence => "silence",
-        Instead::Other => "other sound (concealed or spoilt)",
+        Instead::Other => "other sound (concealed or damaged)",
         Instead::Same => "nearly the same",
     }
 }
@@ -301,7 +301,7 @@ fn reported(routing: &ChannelRouting) -> String {
         let db = 20.0 * gain.abs().log10();
         let compared = if db < 0.0 { "quieter" } else { "louder" };
         let loud = (db.abs() >= NO_GAIN_DB).then(|| format!("{:.1} dB {compared}", db.abs()));
-        let turned = (gain < 0.0).then(|| "turned over".to_owned());
+        let turned = (gain < 0.0).then(|| "inverted".to_owned());
         loud.into_iter().chain(turned).collect::<Vec<_>>().join(", ")
     };
     if alike {

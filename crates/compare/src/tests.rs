@@ -114,7 +114,7 @@ fn silence_within_is_as_identical_as_sound() {
 fn one_frame_that_differs_is_seen_and_placed() {
     for (by, words) in [
         (1.0 / 8_388_608.0, "; 1 nearly the same: frames 750 to 750 (0.016 s on)"),
-        (0.5, "; 1 missing, other sound (concealed or spoilt) in their place: frames 750 to 750"),
+        (0.5, "; 1 missing, other sound (concealed or damaged) instead: frames 750 to 750"),
     ] {
         let mut heard = noise(1000);
         heard.channels[1][750] += by;
@@ -143,7 +143,7 @@ fn bits_that_differ_are_not_called_lost() {
     let mut lossy = spoil(&sent);
     lossy.channels.iter_mut().for_each(|channel| channel[4000..4100].fill(0.0));
     let lossy = verdict(&sent, &lossy);
-    assert!(lossy.why("a.wav", "b.wav").contains("does not hold all"), "{lossy}");
+    assert!(lossy.why("a.wav", "b.wav").contains("does not contain all"), "{lossy}");
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn what_two_clocks_resample_is_all_there() {
         let way = if ppm < 0.0 { "slower" } else { "faster" };
         is_reported(
             &verdict,
-            &["all there: 96000 frames", &format!("resampled, 100.0 ppm {way}, from")],
+            &["complete: 96000 frames", &format!("resampled, 100.0 ppm {way}, from")],
         );
     }
 }
@@ -309,7 +309,7 @@ fn sound_that_is_resampled_from_some_frame_on_says_from_when_and_by_how_much() {
     assert!(verdict.is_all_there() && !verdict.is_whole(), "{verdict}\n{verdict:?}");
     is_reported(
         &verdict,
-        &["all there: 480000 frames", "; resampled, 1.3 ppm faster, from 2.000 s on"],
+        &["complete: 480000 frames", "; resampled, 1.3 ppm faster, from 2.000 s on"],
     );
     assert_eq!(verdict.changes, []);
 }
@@ -347,7 +347,7 @@ fn what_is_lost_of_resampled_sound_is_not_all_there() {
 fn a_sound_of_another_gain_is_found_with_the_gain() {
     let sent = noise(60_000);
     for (gain, said) in
-        [(0.5, "; 6.0 dB quieter"), (1.5, "; 3.5 dB louder"), (-1.0, "; turned over")]
+        [(0.5, "; 6.0 dB quieter"), (1.5, "; 3.5 dB louder"), (-1.0, "; inverted")]
     {
         let verdict = verdict(&sent, &sent.clone().with(|sample| sample * gain));
         is_reported(
@@ -379,7 +379,7 @@ fn a_sound_in_fewer_bits_is_found_with_the_bits() {
     let coarse = sent.clone().with(|sample| (sample * 32_768.0).round() / 32_768.0);
     let verdict = verdict(&sent, &coarse);
     assert!(!verdict.is_whole() && !verdict.is_all_there());
-    is_reported(&verdict, &["; in samples of 16 bits instead of 24; the rest that differs is"]);
+    is_reported(&verdict, &["; in samples of 16 bits instead of 24; the difference is"]);
 }
 
 #[test]
@@ -397,13 +397,13 @@ fn what_is_not_bit_for_bit_is_laid_at_fewer_bits_only_where_there_are_fewer() {
     assert_eq!(sent.bits(), quieter.bits());
     assert_eq!(
         why(quieter),
-        "heard.wav holds sent.wav, but 0.995 times as loud: a --volume or a mixer was on the way"
+        "heard.wav contains sent.wav, but 0.995 times as loud: a --volume or a mixer changed it"
     );
     let other = sent.clone().with(|sample| sixteen(sample) + 1.0 / 8_388_608.0);
     assert_eq!(sent.bits(), other.bits());
     let reported = why(other);
     let differs =
-        reported.strip_prefix("heard.wav holds sent.wav, but not bit for bit: what differs is ");
+        reported.strip_prefix("heard.wav contains sent.wav, but not bit-exact: the difference is ");
     let decibels = differs.and_then(|differs| differs.split_once(" dB below it; "));
     let (decibels, hint) = decibels.unwrap_or_else(|| panic!("{reported}"));
     assert!((80.0..100.0).contains(&decibels.parse::<f64>().unwrap()), "{reported}");

@@ -11,7 +11,7 @@ impl Comparison {
     pub fn why(&self, sent: &str, heard: &str) -> String {
         let ends = (self.missed_first > 0, self.missed_last > 0);
         if !self.is_found() {
-            return format!("{heard} holds nothing of {sent}; are they of one run?");
+            return format!("{heard} contains nothing of {sent}; are they from one run?");
         }
         if let Delay::Ambiguous { period, .. } = self.delay
             && self.is_open()
@@ -19,29 +19,28 @@ impl Comparison {
             let millis = period * 1e3 / f64::from(self.rate.hertz());
             return format!(
                 "periodic sound: delay ambiguous modulo {millis:.2} ms\n\
-                 hint: {heard} must hold the beginning or the end of {sent}"
+                 hint: {heard} must contain the beginning or the end of {sent}"
             );
         }
         if self.is_mixed() {
             return format!(
-                "{heard} holds {sent}, but not as it was sent: a --volume, a --map or a mixer was on the \
-                 way"
+                "{heard} contains {sent}, but changed by a --volume, a --map or a mixer"
             );
         }
         if self.changes.iter().any(Difference::moves) {
             return format!(
-                "{heard} holds {sent} in pieces that were moved; a latency that changes does so, and the \
-                 report of taut recv says what was lost"
+                "{heard} contains {sent} in moved pieces; a changed latency does so, and the report of taut recv lists \
+                    the losses"
             );
         }
         match ends {
             _ if self.changes.iter().any(Difference::loses) || self.is_ambiguous() => {
                 format!(
-                    "{heard} does not hold all of {sent}; the report of taut recv says what was lost"
+                    "{heard} does not contain all of {sent}; the report of taut recv lists the losses"
                 )
             }
             (false, false) => {
-                format!("{heard} holds {sent}, but {}", self.difference())
+                format!("{heard} contains {sent}, but {}", self.difference())
             }
             (first, last) => {
                 let missed = match (first, last) {
@@ -50,7 +49,7 @@ impl Comparison {
                     (false, _) => "ends earlier than",
                 };
                 format!(
-                    "{heard} {missed} {sent}, and holds all between; start taut recv first, stop it last"
+                    "{heard} {missed} {sent}, but contains all in between; start taut recv first, stop it last"
                 )
             }
         }
@@ -70,10 +69,10 @@ impl Comparison {
         }
         if let Some(residue) = self.residue.filter(|residue| residue.kind == ResidueKind::Dither) {
             let bits = residue.bits;
-            return format!("not bit for bit: dither of {bits} bits was added on the way");
+            return format!("not bit-exact: {bits}-bit dither was added");
         }
         if self.bits.is_some() {
-            return "not bit for bit: a coding or a card of fewer bits was on the way".to_owned();
+            return "not bit-exact: a codec or card has fewer bits".to_owned();
         }
         let rest = self.rest.unwrap_or(0.0);
         let gains = self.routings.iter().flat_map(|(_, routing)| &routing.gains);
@@ -81,12 +80,11 @@ impl Comparison {
         match furthest {
             // The gain explains more of the difference than it leaves.
             Some(gain) if (gain - 1.0).powi(2) > rest.max(NOTHING) => format!(
-                "{} times as loud: a --volume or a mixer was on the way",
+                "{} times as loud: a --volume or a mixer changed it",
                 (gain * 1e6).round() / 1e6
             ),
             _ => format!(
-                "not bit for bit: what differs is {:.0} dB below it; an effect, dither or a coding \
-                 that loses something was on the way",
+                "not bit-exact: the difference is {:.0} dB below it; an effect, dither or a lossy codec changed it",
                 -10.0 * rest.max(NOTHING).log10()
             ),
         }

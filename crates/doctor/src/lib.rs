@@ -297,13 +297,13 @@ mod tests {
     }
 
     fn report() -> Report {
-        let why = "a core that slowed down while it waited takes longer for the next period";
+        let why = "a core that slowed down while idle takes longer for the next period";
         let frequency = Finding::new(Verdict::Warning, "2 of 2 cores have powersave", why)
             .fix("echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/x");
         let firewall = Finding::new(Verdict::Unknown, "only root sees it", "it may drop")
             .details("sudo nft list ruleset");
         let findings = vec![
-            Finding { check: "timers", ..Finding::passed("timers are fine to 1ns") },
+            Finding { check: "timers", ..Finding::passed("timers have a resolution of 1ns") },
             Finding { check: "cpu-frequency", ..frequency },
             Finding { check: "firewall", ..firewall },
         ];

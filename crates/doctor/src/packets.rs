@@ -115,7 +115,7 @@ mod tests {
         wide.format.rate = Rate::new(192_000).unwrap();
         wide.format.channels = Channels::new(64).unwrap();
         let found = longest(&Interface::wired("eth0"), &wide.format);
-        assert!(found.reason.unwrap().contains("fewer --channels fit"));
+        assert!(found.reason.unwrap().contains("use fewer --channels"));
     }
 
     #[test]

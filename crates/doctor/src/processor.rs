@@ -194,7 +194,7 @@ mod tests {
         snapshot!(found.message);
         assert_eq!(found.details.as_deref(), Some("taut demo --latency 60ms --periods 24"));
         let uncertain = judged(&[2, 12], &[], false);
-        assert_eq!(uncertain.verdict, Warning, "it may have been other programs");
+        assert_eq!(uncertain.verdict, Warning, "other programs may be the cause");
     }
 
     #[test]

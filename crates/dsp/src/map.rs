@@ -44,15 +44,15 @@ impl fmt::Display for MapError {
         match self {
             Self::Entry { given, entry } => write!(
                 f,
-                "‘{entry}’ in the map ‘{given}’ is no channel; give input channels from 1 to \
-                 {MAX_CHANNELS} in the order of the outputs, - for silence, such as 2,1 or 1,-"
+                "invalid channel '{entry}' in map '{given}'; give input channels from 1 to {MAX_CHANNELS} in the order \
+                    of the outputs, - for silence, such as 2,1 or 1,-"
             ),
             Self::TooLong { outputs } => {
                 write!(f, "a map of {outputs} channels is too long; use at most {MAX_CHANNELS}")
             }
             Self::NoSuchInput { input, inputs } => write!(
                 f,
-                "the map takes channel {input} but the sound has {inputs}; use 1 to {inputs}"
+                "the map uses channel {input}, but the sound has {inputs}; use 1 to {inputs}"
             ),
         }
     }

@@ -13,7 +13,7 @@
 ///         /// Towards the garden.
 ///         Back = "back",
 ///     }
-///     unknown: "`{}` is no side; use front or back"
+///     unknown: "invalid side `{}`: must be front or back"
 /// }
 /// assert_eq!(Side::ALL.map(Side::name), ["front", "back"]);
 /// assert_eq!("back".parse(), Ok(Side::Back));

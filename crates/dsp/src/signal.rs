@@ -18,7 +18,7 @@ pub struct FrequencyError {
 impl fmt::Display for FrequencyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { given } = self;
-        write!(f, "‘{given}’ is no frequency; give hertz from 0.001 to 96000, such as 440 or 997.5")
+        write!(f, "invalid frequency '{given}': must be 0.001 to 96000 Hz, such as 440 or 997.5")
     }
 }
 

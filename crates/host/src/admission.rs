@@ -15,9 +15,8 @@ pub struct Demand {
 
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error(
-    "the plugin takes {run:.0} us of every {period:.0} us, {share:.0} % of a core, and of the core that has most \
-     left, {left:.0} % can still be had; close streams, ask another worker, or say in tautline.toml how long the host's \
-     blocks are (block), if they are longer"
+    "the plugin needs {run:.0} us per {period:.0} us, {share:.0} % of a core, and the least busy core has {left:.0} % \
+        left; close streams, use another worker, or set block in tautline.toml if the host's blocks are longer"
 )]
 pub struct OverloadError {
     run: f64,

@@ -50,7 +50,7 @@ impl PluginOffers {
                 } else {
                     let label = &plugin.label;
                     let why = format!(
-                        "a second plugin of it is called `{label}` too; only the first can be told by that"
+                        "it has two plugins with the label `{label}`; only the first is usable"
                     );
                     made.skipped.push(Skipped { path: library.path.clone(), why });
                 }
@@ -73,12 +73,12 @@ impl PluginOffers {
     fn offer(&mut self, offered: OfferedPlugin, path: &Path) {
         let id = &offered.plugin.id;
         let why = match offered.plugin.check() {
-            Err(what) => format!("no master would take it: {what}; use another one"),
+            Err(what) => format!("masters would reject it: {what}; use another one"),
             Ok(()) if self.offers.iter().any(|before| before.plugin.id == *id) => {
-                format!("another file has a plugin `{id}` too; rename one of the files")
+                format!("another file also has a plugin `{id}`; rename one of the files")
             }
             Ok(()) if self.offers.len() >= MAX_PLUGINS => {
-                format!("a worker offers {MAX_PLUGINS} plugins at most; put fewer into LADSPA_PATH")
+                format!("a worker offers at most {MAX_PLUGINS} plugins; reduce LADSPA_PATH")
             }
             Ok(()) => return self.offers.push(offered),
         };

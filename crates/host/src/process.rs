@@ -249,23 +249,23 @@ pub(crate) fn words_of(status: Option<ExitStatus>) -> String {
         None => "it cannot be ended".to_owned(),
         Some(status) => match (status.signal(), status.code()) {
             (Some(signal), _) => format!("it crashed ({})", name_of(signal)),
-            (None, Some(code)) => format!("it ended its process, with status {code}"),
-            (None, None) => "it ended its process".to_owned(),
+            (None, Some(code)) => format!("it exited with status {code}"),
+            (None, None) => "it exited".to_owned(),
         },
     }
 }
 
 fn name_of(signal: i32) -> String {
     match signal {
-        libc::SIGSEGV => "SIGSEGV: memory that is not its own".to_owned(),
-        libc::SIGBUS => "SIGBUS: memory that is not there".to_owned(),
-        libc::SIGABRT => "SIGABRT: it gave itself up".to_owned(),
+        libc::SIGSEGV => "SIGSEGV: invalid memory access".to_owned(),
+        libc::SIGBUS => "SIGBUS: unavailable memory".to_owned(),
+        libc::SIGABRT => "SIGABRT: it aborted".to_owned(),
         libc::SIGFPE => "SIGFPE: a division by zero".to_owned(),
-        libc::SIGILL => "SIGILL: instructions that this processor lacks".to_owned(),
+        libc::SIGILL => "SIGILL: unsupported instruction".to_owned(),
         libc::SIGKILL => {
             "SIGKILL: killed by the kernel for lack of memory, or by a user; see `dmesg`".to_owned()
         }
-        libc::SIGXCPU => "SIGXCPU: it ran without a pause".to_owned(),
+        libc::SIGXCPU => "SIGXCPU: CPU time limit exceeded".to_owned(),
         other => format!("signal {other}"),
     }
 }

@@ -76,7 +76,7 @@ pub fn scan(program: &ChildProgram, folders: &[PathBuf], timeout: Span) -> Scan 
             let Some(path) = next else { break };
             let asked = match name_of(&path).as_str() {
                 OURS => {
-                    Err("it shows plugins of other workers, which are asked themselves".to_owned())
+                    Err("its plugins belong to other workers".to_owned())
                 }
                 _ => ask(program, &path, timeout),
             };
@@ -133,7 +133,7 @@ fn name_of(path: &Path) -> String {
 
 pub fn hash_of(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path)
-        .map_err(|error| format!("reading it: {error}; make it readable for this user"))?;
+        .map_err(|error| format!("cannot read it: {error}; make it readable for this user"))?;
     Ok(hex(digest(&SHA256, &bytes).as_ref()))
 }
 
@@ -163,7 +163,7 @@ pub(crate) fn ask(
     let words = [SCAN.into(), path.as_os_str().to_owned()].into_iter().chain(folders).collect();
     let starting = Starting { words, ..Starting::default() };
     let mut child = ChildProcess::start(program, &starting).map_err(|error| {
-        format!("starting a process for it: {error}; free some memory or processes")
+        format!("cannot start a process for it: {error}; free memory, or stop other processes")
     })?;
     let until = now() + timeout;
     match child.line(until, None) {
@@ -171,17 +171,17 @@ pub(crate) fn ask(
             Ok(LibraryAnswer::Library(asked)) => Ok(asked),
             Ok(LibraryAnswer::Refused(why)) => Err(why),
             Err(error) => {
-                Err(format!("its process said nonsense: {error}; leave it out of LADSPA_PATH"))
+                Err(format!("its process returned invalid data: {error}; remove it from LADSPA_PATH"))
             }
         },
         ChildMessage::Late => Err(format!(
-            "loading it does not come to an end, within {timeout}; leave it out of LADSPA_PATH"
+            "loading it takes longer than {timeout}; remove it from LADSPA_PATH"
         )),
         ChildMessage::Nothing => {
             // A crashed child has ended by now; a silent one is killed.
             let how =
                 words_of(child.end(until.min(now() + Span::from_secs(1)).max(LocalTime::ZERO)));
-            Err(format!("loading it: {how}; leave it out of LADSPA_PATH"))
+            Err(format!("loading it: {how}; remove it from LADSPA_PATH"))
         }
     }
 }

@@ -147,8 +147,7 @@ impl PluginWorkshop {
         });
         let full = |_| {
             NotOpened::NoPlace(WorkRefused::Overloaded(format!(
-                "{most} streams are open, as many as this worker takes; close some, or start it with a greater \
-                 --max-streams"
+                "busy: maximum of streams reached ({most}); close some, or start it with a larger --max-streams"
             )))
         };
         taken.map(|_| WorkPlace(Arc::clone(&self.taken))).map_err(full)
@@ -218,7 +217,7 @@ impl PluginWorkshop {
         };
         UdpSocket::bind((address, 0)).map_err(|error| {
             WorkRefused::Failed(format!(
-                "opening a UDP socket at {address}: {error}; check --listen, or allow more open files"
+                "cannot open a UDP socket at {address}: {error}; check --listen, or raise ulimit -n"
             ))
         })
     }
@@ -235,7 +234,7 @@ impl PluginWorkshop {
                 let mut key = [0; SECRET_BYTES];
                 let random = SystemRandom::new().fill(&mut key);
                 random.map_err(|_| {
-                    WorkRefused::Failed("the system has no random numbers; ask again later".into())
+                    WorkRefused::Failed("cannot read random bytes; try again later".into())
                 })?;
                 Some(key)
             }
@@ -255,19 +254,19 @@ impl PluginWorkshop {
         };
         if request.hash.as_ref().is_some_and(|hash| *hash != offer.plugin.hash) {
             return Err(gone(
-                "is another than the one that was saved: keep what there is now by taut plugins --worker HOST --save, \
-                 or give both workers the same file, if this one is a spare",
+                "differs from the saved one: run taut plugins --worker HOST --save, or, for a spare, give both workers \
+                    the same file",
             ));
         }
         match offer.check() {
             Ok(()) => Ok(offer),
             Err(Gone::Missing) => Err(gone(
-                "has gone: put its library back, or start taut work anew there and then keep what it has by \
-                 taut plugins --worker HOST --save",
+                "was removed: reinstall its library, or restart taut work there and run taut plugins --worker HOST \
+                    --save",
             )),
             Err(Gone::Changed) => Err(gone(
-                "is another than when this worker was started: start taut work anew there, and then keep what it has by \
-                 taut plugins --worker HOST --save",
+                "changed after this worker started: restart taut work there, then run taut plugins --worker HOST \
+                    --save",
             )),
         }
     }
@@ -281,7 +280,7 @@ impl PluginWorkshop {
         let agreed = Agreed::on(request, offer)?;
         if secret.is_none() && !self.options.cleartext {
             return Err(WorkRefused::BadRequest(
-                "this worker seals every datagram; leave cleartext out, or start it with --cleartext".into(),
+                "this worker encrypts every datagram; remove cleartext, or start it with --cleartext".into(),
             )
             .into());
         }

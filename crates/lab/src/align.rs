@@ -38,39 +38,46 @@ use crate::recording::{DeviceRecording, RecordOptions, record};
 use crate::report::LabReport;
 pub use messages::QUESTION;
 
+const SHORT_HELP: &str = r#"Examples:
+  taut lab align recording.wav --channels 1,3 --max-delay 250ms
+  taut lab align --device alsa:hw:0 --channels 1,2 --duration 10s
+
+All options, details and exit status: taut lab align --help"#;
+
 const HELP: &str = r#"How much later the second tap has the sound than the first: two channels of one
-recording, such as what goes into a box and what comes out of it:
+recording, such as the input and the output of a box:
   taut lab align recording.wav
-  # The third channel against the first, up to a quarter of a second apart:
+  # The third channel relative to the first, up to a quarter of a second:
   taut lab align recording.wav --channels 1,3 --max-delay 250ms --report json
-  # Two files that begin at one instant, the first channel of each:
+  # Two files that start at the same instant, the first channel of each:
   taut lab align before.wav --second after.wav
-  # Two channels of a card, as they are for ten seconds, as a page:
+  # Two channels of a card for ten seconds, as a page:
   taut lab align --device alsa:hw:0 --channels 1,2 --duration 10s \
-      --report-file between.html
+      --report-file align.html
 
-Each window gives one delay, by cross-correlation and then by the phase of the
-cross spectrum, to a part of a frame. The second number is how far that may be
-from the truth, at 95 %. Drift is how the delay grows; steps are frames that
-were put in or dropped between the taps, with the frame of the first tap.
+Each window gives one delay with sub-frame resolution, from cross-correlation
+and the phase of the cross spectrum. The second number is its 95 % uncertainty.
+Drift is the growth of the delay. Steps are frames inserted or dropped between
+the taps, with the frame of the first tap.
 
-Periodic sound, such as a sine, has a delay if both taps have its onset, its
-ending or an envelope; windows within it take the delay of the nearest window
+Periodic sound, such as a sine, has a delay if both taps contain its onset, its
+ending or an envelope. Windows within it take the delay of the nearest window
 that has one of these (carried_windows), and a step between them is known modulo
-the period. Without any the delay is ambiguous modulo the period: no delay is
-given, but the period and the possible delay nearest to 0.
+the period. Otherwise the delay is ambiguous modulo the period: the report has
+the period and the possible delay nearest to 0, but no delay.
 
 A window without a delay is invalid, and each reason is a row: a tap is silent;
-both have nothing in common (unlike); several delays are as good (ambiguous,
-with up to eight of them), as of an echo or a tone; the best is at the end of
---max-delay; the recording ends before the second tap has it; the delay steps within
-it. What both taps share, such as the converter of one card, is not seen.
+the taps have no common sound (unlike); several delays match equally well, as
+with an echo or a tone (ambiguous, with up to eight of them); the best is at the
+end of --max-delay; the recording ends before the second tap has the sound; the
+delay steps within the window. A delay that both taps share, such as that of a
+card's converter, is not measured.
 
-Exit status: 0 if a delay was found, 1 if in no window, 2 wrong usage."#;
+Exit status: 0 if a delay was found, 1 if no window has one, 2 for wrong usage."#;
 
 /// `taut lab align`
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(after_help = SHORT_HELP, after_long_help = HELP)]
 pub struct AlignFlags {
     /// WAV or FLAC file with both taps, or with the first
     #[arg(required_unless_present = "device")]
@@ -86,7 +93,7 @@ pub struct AlignFlags {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span,
           help_heading = "Devices")]
     duration: Span,
-    /// Channels of the first and second tap, from 1 [default: 1,2; with two files 1,1]
+    /// Channels of both taps, from 1 [default: 1,2; with two files 1,1]
     #[arg(long, value_name = "N,N", value_parser = two_channels)]
     channels: Option<[usize; 2]>,
     /// Maximum delay, in either direction [default: 100ms, or the recording]

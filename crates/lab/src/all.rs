@@ -31,18 +31,24 @@ use index::index;
 pub(crate) use outcome::AllSummary;
 pub use outcome::{AllOutcome, AllRow};
 
+const SHORT_HELP: &str = r#"Examples:
+  taut lab all
+  taut lab all --only stalls --only latency-sweep
+
+Details, the JSON report and exit status: taut lab all --help"#;
+
 const HELP: &str = r#"Examples:
   # Everything on this machine, in five minutes, as root:
   taut lab all
   # With the receivers on another machine:
   taut lab all --with ssh:studio --out studio
-  # Two of them:
+  # Two experiments:
   taut lab all --only stalls --only latency-sweep
 
-Each runs as a program of its own, its command beside its figures; what it says
-on the way is in NAME.log. Rows of a second or two tell whether all is well;
-for figures to stand by, run an experiment's own command for longer. The pages
-need no server: open index.html.
+Each experiment is a separate program. The page has its command next to its
+figures, and NAME.log has its messages. Rows of one or two seconds only show
+that it works; for reliable figures, run an experiment's own command for longer.
+The pages need no server: open index.html.
 
 For scripts, --report json:
   { "schema": 2, "command", "duration_ns", "ended_early", "experiments": [
@@ -50,11 +56,11 @@ For scripts, --report json:
       "configured_ns", "uncertainty_ns", "measured": { "count", "p50_ns",
         "p99_ns", "max_ns" } } ], "failed" } ] }
 
-Exit status: 1 if one of them found nothing, or not all have run."#;
+Exit status: 1 if an experiment measured nothing, or if not all have run."#;
 
 /// `taut lab all`
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(after_help = SHORT_HELP, after_long_help = HELP)]
 pub struct AllFlags {
     /// Folder for all reports and index.html
     #[arg(long, value_name = "DIR", default_value = "taut-lab")]

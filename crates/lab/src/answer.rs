@@ -19,7 +19,7 @@ pub(crate) struct Reporting {
     /// Final report
     #[arg(long, value_name = "KIND", default_value = "text", help_heading = "Report")]
     pub(crate) report: ReportKind,
-    /// Also write the report to a .json, .csv, .html, .txt or .svg file; repeatable
+    /// Also write it to a .json, .csv, .html, .txt or .svg file; repeatable
     #[arg(long, value_name = "PATH", value_parser = report_path(), help_heading = "Report")]
     pub(crate) report_file: Vec<ReportPath>,
 }

@@ -27,20 +27,25 @@ use crate::kept::lock_memory;
 use crate::report::{HostDescription, LabReport, ReportRow};
 use client::{Call, clerk};
 
-const HELP: &str = r#"Examples:
-  # A card, both ways:
+const SHORT_HELP: &str = r#"Examples:
   taut lab callback-jitter --device alsa:hw:0 --period 48 --duration 60s
-  # Playing to one device and capturing from another, beside each other:
+
+All options and details: taut lab callback-jitter --help"#;
+
+const HELP: &str = r#"Examples:
+  # Both directions of a card:
+  taut lab callback-jitter --device alsa:hw:0 --period 48 --duration 60s
+  # Play to one device and capture from another, in parallel:
   taut lab callback-jitter --output "virtual:?period=240" --input alsa:hw:0
 
-The interval is from one call of the device to the next. Lateness is against the
-grid that the device's own clock lays, from the earliest call of the run: what
-was skipped counts for each period. Where two intervals in turn are too long and
-too short, blocks come in pairs."#;
+The interval is from one call of the device to the next. Lateness is relative to
+the grid of the device's own clock, from the earliest call of the run; a skipped
+call counts once per period. If intervals are alternately too long and too
+short, blocks come in pairs."#;
 
 /// `taut lab callback-jitter`
 #[derive(Debug, Args)]
-#[command(after_help = HELP,
+#[command(after_help = SHORT_HELP, after_long_help = HELP,
           group = ArgGroup::new("devices").required(true).multiple(true)
               .args(["device", "output", "input"]))]
 pub struct CallbackJitterFlags {

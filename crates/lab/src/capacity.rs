@@ -47,42 +47,48 @@ use jack::{JackClient, JackMaster, JackPace};
 use machines::{Machines, MachinesOptions, MachinesPlace};
 pub use master::CapacityWork;
 
-const HELP: &str = r#"Examples:
-  # Seven workers at 96 kHz and 2.19 ms, one block under way, as root:
+const SHORT_HELP: &str = r#"Examples:
   taut lab capacity --virtual-work
-  # The same if the host's call may wait for a quarter of a millisecond:
-  taut lab capacity --virtual-work --wait 250us
-  # All that Lago and Kon measured, with a page that has their points behind:
-  taut lab capacity --grid paper --report-file capacity.html
-  # One worker that works, without root:
   taut lab capacity --workers 1 --local
-  # The same where a JACK server calls the master, with the xruns it tells of:
+
+All options and details: taut lab capacity --help"#;
+
+const HELP: &str = r#"Examples:
+  # Seven workers at 96 kHz and 2.19 ms, one block in flight, as root:
+  taut lab capacity --virtual-work
+  # The same, while the host's call may wait for a quarter of a millisecond:
+  taut lab capacity --virtual-work --wait 250us
+  # All points of Lago and Kon, with a page that shows their results as well:
+  taut lab capacity --grid paper --report-file capacity.html
+  # One worker with real work, without root:
+  taut lab capacity --workers 1 --local
+  # The same, with the master called by a JACK server, and its xruns:
   taut lab capacity --workers 1 --local --jack
 
-Workers need the plugin that takes time, libtautline_ladspa_cost.so: `make
-plugins` builds it, and --plugins says where it is looked for. Threads that
-stand for workers (--workers-here) need none.
+Workers need libtautline_ladspa_cost.so, a plugin with a set run time: build it
+with `make plugins`, and set its folder with --plugins. Worker threads
+(--workers-here) do not need it.
 
-A thread is woken once a period, as a sound card wakes its own, and hands a
-block to each worker: `taut work`, in a network namespace of its own. Its plugin
-takes --step longer each time until more than 2 % of the answers are missed;
-what lies between is halved to --fine, and what went is held. If that misses
-anything, or more than --allow, less is held.
+A thread wakes once a period, as with a sound card, and sends a block to each
+worker: `taut work`, in its own network namespace. The plugin's run time grows
+by --step until more than 2 % of the answers are missed. Then the interval is
+halved down to --fine, and the result is held. If the hold misses anything, or
+more than --allow, a shorter run time is held.
 
-Before it comes the same plugin on this machine alone, and workers whose blocks
-cost nothing: an idle exchange. After it comes a bare exchange of as many bytes.
-What was missed while every core of the host stood still does not count, and
-neither does what a worker that such a stall held up is still behind with; both
-are told. With --virtual-work a plugin's time passes by a timer; grids have it
-but for the rows that say `real work`.
+Before that, the same plugin runs on this machine alone, and workers answer
+blocks without run time: the idle exchange. After it, a bare exchange sends as
+many bytes. Blocks missed while all cores of the host stalled do not count, and
+neither do those of a worker that still catches up afterwards; both are
+reported. With --virtual-work a timer simulates the plugin's run time; grids do
+so except in rows named `real work`.
 
-With --jack a JACK server without a card, started for this and ended with it,
-calls the master once a cycle. Xruns that it tells of stand in each row beside
-what is missed: of calls that return too late, not of answers that are late."#;
+With --jack, a JACK server without a card calls the master once a cycle; it is
+started and ended with the experiment. Each row has its xruns next to the
+misses: an xrun is a call that returns too late, a miss an answer that is late."#;
 
 /// `taut lab capacity`
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(after_help = SHORT_HELP, after_long_help = HELP)]
 pub struct CapacityFlags {
     /// Measure a set of points instead of one
     #[arg(long, value_name = "GRID", conflicts_with_all = ["rate", "period", "window", "workers"])]
@@ -104,19 +110,21 @@ pub struct CapacityFlags {
           value_parser = clap::value_parser!(u8).range(0..=32))]
     workers: u8,
     /// Maximum wait for an answer if there is a window [default: 0, or the grid's]
-    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Point")]
+    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Point",
+          hide_short_help = true)]
     wait: Option<Span>,
     /// Simulate the plugins' run time with a timer: a few cores replace many machines
     #[arg(long, help_heading = "Plugin")]
     virtual_work: bool,
     /// How the plugin's run time varies
-    #[arg(long, value_name = "KIND", default_value = "fixed", help_heading = "Plugin")]
+    #[arg(long, value_name = "KIND", default_value = "fixed", help_heading = "Plugin",
+          hide_short_help = true)]
     work: CapacityWork,
     /// Folder of libtautline_ladspa_cost.so [default: LADSPA_PATH, or next to `taut`]
     ///
     /// `make plugins` builds it. By default, it is searched in LADSPA_PATH, next to `taut`, and
     /// where `taut` was installed.
-    #[arg(long, value_name = "FOLDER", help_heading = "Plugin")]
+    #[arg(long, value_name = "FOLDER", help_heading = "Plugin", hide_short_help = true)]
     plugins: Option<PathBuf>,
     /// Increase of the run time per step
     #[arg(long, value_name = "TIME", default_value = "100us", value_parser = span,
@@ -124,19 +132,19 @@ pub struct CapacityFlags {
     step: Span,
     /// Precision of the result
     #[arg(long, value_name = "TIME", default_value = "10us", value_parser = span,
-          help_heading = "Search")]
+          help_heading = "Search", hide_short_help = true)]
     fine: Span,
     /// Duration of each try
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = span,
-          help_heading = "Search")]
+          help_heading = "Search", hide_short_help = true)]
     attempt: Span,
     /// Tries with more than 2 % missed before a run time fails
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Search",
-          value_parser = clap::value_parser!(u32).range(1..=100))]
+          value_parser = clap::value_parser!(u32).range(1..=100), hide_short_help = true)]
     tries: u32,
     /// Duration of the idle exchange before, and of the bare exchange after
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = span,
-          help_heading = "Search")]
+          help_heading = "Search", hide_short_help = true)]
     idle: Span,
     /// Duration of the final hold
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = span,
@@ -147,7 +155,8 @@ pub struct CapacityFlags {
     allow: Share,
     /// Connect all machines to a switch with links of this rate, such as 100Mbit
     #[arg(long, value_name = "RATE",
-          conflicts_with_all = ["local", "workers_here"], help_heading = "Machines")]
+          conflicts_with_all = ["local", "workers_here"], help_heading = "Machines",
+          hide_short_help = true)]
     link_rate: Option<BitRate>,
     /// Run the workers on loopback: no root, no network namespaces
     #[arg(long, help_heading = "Machines")]
@@ -156,7 +165,7 @@ pub struct CapacityFlags {
     #[arg(long, conflicts_with = "local", help_heading = "Machines")]
     workers_here: bool,
     /// Send blocks without encryption and authentication
-    #[arg(long, requires = "local", help_heading = "Machines")]
+    #[arg(long, requires = "local", help_heading = "Machines", hide_short_help = true)]
     cleartext: bool,
     /// Let a JACK server without a card call the master, and report its xruns
     ///
@@ -164,7 +173,8 @@ pub struct CapacityFlags {
     #[arg(long, help_heading = "Machines")]
     jack: bool,
     /// Priority of the master's thread
-    #[arg(long, value_name = "CLASS", default_value = "fifo:80", help_heading = "Machines")]
+    #[arg(long, value_name = "CLASS", default_value = "fifo:80", help_heading = "Machines",
+          hide_short_help = true)]
     scheduler: Scheduler,
     #[command(flatten)]
     reporting: Reporting,

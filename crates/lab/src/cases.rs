@@ -166,7 +166,7 @@ mod tests {
             cases.run(name, &mut agents, |_| Ok(ReportRow::named(name)));
         }
         assert_eq!((cases.report.rows.len(), cases.is_over()), (2, true));
-        assert_eq!(cases.report.notes, ["ended after second, as asked"]);
+        assert_eq!(cases.report.notes, ["stopped after second, as requested"]);
         assert!(cases.attempt("third", &mut agents, |_| Ok(())).is_none());
     }
 }

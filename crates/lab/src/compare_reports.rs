@@ -12,43 +12,49 @@ use crate::answer::Reporting;
 use crate::compare::{CompareOptions, Compared, ComparedOutcome, ReadError, ReadReport};
 use crate::page;
 
+const SHORT_HELP: &str = r#"Examples:
+  taut lab compare last.json this.json
+  taut lab compare last.json this.json --threshold 100us
+
+The method, the JSON report and exit status: taut lab compare --help"#;
+
 const HELP: &str = r#"Examples:
   # Is this version slower than the last?
   taut lab compare last.json this.json
-  # Of differences of less than 100 us nothing is to be said
+  # Ignore differences of less than 100 us:
   taut lab compare last.json this.json --threshold 100us
 
-Both are reports as --report-file X.json writes them: of experiments, or of
-send, recv, call or serve. Rows are matched by name; where each has one stream,
-that is matched however it is configured, and all is compared but what follows
-from that. What only one report has is listed.
+Both are reports written with --report-file X.json: of experiments, or of send,
+recv, call or serve. Rows are matched by name. If each report has one stream,
+the streams are matched whatever their settings, and everything is compared
+except items that follow from the settings. Items of only one report are listed.
 
 Each stage is listed with its median in both reports and the difference in
-signed milliseconds, with a bar, whether it is judged or not. The verdict is no
-difference; no regression (nothing that is judged is worse, and a stage
-differs); better; WORSE; or UNDECIDED. A report of one run has no seconds: what
-it missed is judged, and its latency by the median of the run.
+milliseconds, with a bar, judged or not. The verdict is no difference; no
+regression (no judged figure is worse, and a stage differs); better; WORSE; or
+UNDECIDED. A report of one run has no seconds: its misses are judged, and its
+latency by the median of the run.
 
-Of times the median and the 99th percentile of each second are compared (the
-greatest value where one second of ten has fewer than 1000): of the latency, of
-each stage and of how late both devices' threads woke (against the best of the
-second). They differ if chance would hardly make them (Mann and Whitney), if
-that is much beside what each run scatters (Cliff's delta), and if the
-difference is surely (bootstrap, 95 %) more than --threshold and than both rows'
-uncertainty. Where no --threshold is said it is a frame of streams and of what
-`delay` and `between` found in sound, and nothing of rows of microseconds.
+Times are compared by the median and the 99th percentile of each second (the
+maximum if one second in ten has fewer than 1000 values): the latency, each
+stage, and the wake-up lateness of both devices' threads (relative to the best
+of the second). They differ if chance is unlikely (Mann and Whitney), if the
+difference is not small relative to the scatter of each run (Cliff's delta), and
+if it certainly (bootstrap, 95 %) exceeds --threshold and the uncertainty of
+both rows. The default threshold is a frame for streams and for the results of
+`delay` and `align`, and nothing for rows of microseconds.
 
-What was missed, late, lost or unheard, and the xruns of both devices, are
-compared by the seconds that had any (Fisher) and by how much those had (Mann
-and Whitney): one burst is no difference. Of reports of the same 5 of 100 are
-told to differ anywhere, at most (Holm).
+Missed, late, lost and discarded packets, and the xruns of both devices, are
+compared by the seconds that have any (Fisher) and by their number in those
+seconds (Mann and Whitney): one burst is no difference. Of 100 comparisons of
+equal reports, at most 5 find any difference (Holm).
 
-Not judged are `buffer`, which is what other stages leave, and differences of up
-to a period in `wakeup` and `device` (and in `capture` and `send`, if a packet
-is not a period): the two cards run at another phase each time.
+Not judged are `buffer`, which follows from the other stages, and differences of
+up to a period in `wakeup` and `device` (and in `capture` and `send`, if a
+packet is not a period): the phase between two cards differs from run to run.
 
-Two reports do not say whether the program changed or the machine: first compare
-two of the same version, measured one after the other.
+Two reports do not show whether the program or the machine changed: first
+compare two reports of one version, measured one after the other.
 
 For scripts, --report json:
   { "schema": 2, "experiment", "outcome": "same" |
@@ -65,16 +71,16 @@ For scripts, --report json:
     "differs" } ], "counters": [ { "name", "first", "second" } ],
     "only_first": [], "only_second": [] } ], "notes": [] }
 
-Exit status: 0 if all that both have was compared and nothing is worse; 1 if
-anything is slower, more missed or more xruns, or if the second has measured
-nothing of a row that the first has (`gone`); 5 if nothing is known to be worse
-and not all could be compared, such as rows shorter than 8 seconds, a latency
-that is configured otherwise, or two experiments; 2 if a file is no such
-report, 3 if it cannot be opened."#;
+Exit status: 0 if all shared items were compared and nothing is worse; 1 if
+anything is slower or has more misses or xruns, or if the second report measured
+nothing of a row of the first (`gone`); 5 if nothing is known to be worse but
+not all could be compared, such as rows shorter than 8 seconds, different
+configured latencies, or two experiments; 2 if a file is not such a report; 3 if
+it cannot be opened."#;
 
 /// `taut lab compare`
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(after_help = SHORT_HELP, after_long_help = HELP)]
 pub struct CompareFlags {
     /// Reference report (JSON)
     #[arg(value_name = "A.json")]

@@ -50,42 +50,48 @@ use recorder::{MarkReader, MarkRecorder, MarkSearch};
 pub use report::{MeasuredDelay, QUESTION};
 use sweep::{SweepFinder, Sweeper};
 
-const HELP: &str = r#"From the DAC of one device to the ADC of another, by both devices' own word for
-when a frame met it: through a cable, or through whatever carries the sound. At
-the ports of a jack: client or a pipewire: node, whatever lies beyond them.
-  # A cable from the output of a card to its input: one device, named twice:
+const SHORT_HELP: &str = r#"Examples:
   taut lab delay --output alsa:hw:0 --input alsa:hw:0 --duration 10s
-  # Of a sender and a receiver on this machine, without any card: the one was
-  # given --input "virtual:?cable=in", the other --output "virtual:?cable=out":
+  taut lab delay --output alsa:hw:0 --input alsa:hw:1 --mark sweep
+
+All options, details and more examples: taut lab delay --help"#;
+
+const HELP: &str = r#"From the DAC of one device to the ADC of another, at the times that both devices
+report: through a cable, or any path for sound. A jack: client or a pipewire:
+node is measured at its ports, including everything beyond them.
+  # A cable from the output of a card to its input:
+  taut lab delay --output alsa:hw:0 --input alsa:hw:0 --duration 10s
+  # A sender with --input "virtual:?cable=in" and a receiver with
+  # --output "virtual:?cable=out" on this machine, without any card:
   taut lab delay --output "virtual:?cable=in" --input "virtual:?cable=out" \
       --configured 5ms --duration 60s
   # From snd-aloop into `taut send --input alsa:hw:Loopback,1,0` and out
   # of `taut recv --output alsa:hw:Loopback,0,1` into another:
   taut lab delay --output alsa:hw:Loopback,0,0 --input alsa:hw:Loopback,1,1 \
       --configured 5ms --duration 60s --report json
-  # Through a voice codec, softly, beside a call that goes on:
+  # Through a voice codec, softly, during a call:
   taut lab delay --output alsa:hw:0 --input alsa:hw:1 --mark voice --level -30
   # From a speaker to a microphone, through the air:
   taut lab delay --output alsa:hw:0 --input alsa:hw:1 --mark sweep
-  # Played here and heard at another host, if both clocks are known to 100 us:
+  # Recorded at another host, if both clocks are known to 100 us:
   taut lab delay --output alsa:hw:0 --input alsa:hw:0 --with ssh:studio \
       --max-uncertainty 100us --duration 60s
 
-Every 480 frames carry a number, in a code that gain, polarity, dither and
-resampling leave whole. A mark that was not heard is missed; marks that come
-closer together or further apart than they were played have had frames dropped
-or repeated between them. They are found beside other sound, and 10 dB below
-music. Marks of another run are counted and not measured. Exit status 1 if none
-was heard.
+Every 480 frames carry a number, in a code that survives gain, inversion, dither
+and resampling. A mark that is not recorded is missed. If two marks are closer
+together or further apart than when they were played, frames were dropped or
+repeated in between. Marks are found in other sound, and 10 dB below music.
+Marks of another run are counted but not measured. Exit status 1 if no mark was
+recorded.
 
-With --with or --played-at each side is a program at its host, started by an
-agent there; their logs are joined when the run is over, their clocks by asking
-both agents meanwhile how they stand, which half of a round trip leaves unsure.
-The row is invalid where that is too much, or a clock jumped."#;
+With --with or --played-at, each side is a program at its host, started by an
+agent there. Their logs are joined after the run, and their clocks by readings
+during the run, whose uncertainty is half of a round trip. The row is invalid if
+that is too much, or if a clock jumped."#;
 
 /// `taut lab delay`
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(after_help = SHORT_HELP, after_long_help = HELP)]
 pub struct DelayFlags {
     /// Device that plays the marks
     #[arg(long, short, value_name = "DEVICE")]
@@ -96,12 +102,12 @@ pub struct DelayFlags {
     /// Configured latency, shown next to the measured one
     #[arg(long, value_name = "TIME", value_parser = span)]
     configured: Option<Span>,
-    /// Host that records: local, netns:NAME or ssh:HOST [default: this program]
+    /// Recording host: local, netns:NAME or ssh:HOST [default: this program]
     ///
     /// The host must have the same version of `taut`.
     #[arg(long, value_name = "PLACE", help_heading = "Hosts")]
     with: Option<HostPlace>,
-    /// Host that plays: local, netns:NAME or ssh:HOST [default: this program]
+    /// Playing host: local, netns:NAME or ssh:HOST [default: this program]
     #[arg(long, value_name = "PLACE", help_heading = "Hosts")]
     played_at: Option<HostPlace>,
     #[command(flatten)]
@@ -129,11 +135,11 @@ pub struct MarkShape {
     rate: Rate,
     /// Channels of each device; all play the same
     #[arg(long, value_name = "N", default_value = "2", value_parser = channels,
-          help_heading = "Devices")]
+          help_heading = "Devices", hide_short_help = true)]
     channels: Channels,
     /// Channel to search, from 1
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Devices",
-          value_parser = clap::value_parser!(u32).range(1..=64))]
+          value_parser = clap::value_parser!(u32).range(1..=64), hide_short_help = true)]
     channel: u32,
     /// Device period: 48 frames are 1ms at 48000 Hz
     #[arg(long, value_name = "FRAMES", default_value_t = 48, help_heading = "Devices",
@@ -141,10 +147,11 @@ pub struct MarkShape {
     period: u32,
     /// Periods in the device buffer
     #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Devices",
-          value_parser = clap::value_parser!(u32).range(2..=64))]
+          value_parser = clap::value_parser!(u32).range(2..=64), hide_short_help = true)]
     periods: u32,
     /// Priority of the device threads
-    #[arg(long, value_name = "CLASS", default_value = "fifo:70", help_heading = "Devices")]
+    #[arg(long, value_name = "CLASS", default_value = "fifo:70", help_heading = "Devices",
+          hide_short_help = true)]
     scheduler: Scheduler,
     /// Kind of marks
     #[arg(long, value_name = "KIND", default_value = "wide", help_heading = "Run")]

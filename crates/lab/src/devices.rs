@@ -23,10 +23,10 @@ pub(crate) struct DevicePace {
     pub(crate) period: u32,
     /// Periods in the device buffer
     #[arg(long, value_name = "N", default_value_t = 2,
-          value_parser = clap::value_parser!(u32).range(2..=64))]
+          value_parser = clap::value_parser!(u32).range(2..=64), hide_short_help = true)]
     pub(crate) periods: u32,
     /// Priority of the device threads
-    #[arg(long, value_name = "CLASS", default_value = "fifo:70")]
+    #[arg(long, value_name = "CLASS", default_value = "fifo:70", hide_short_help = true)]
     pub(crate) scheduler: Scheduler,
 }
 

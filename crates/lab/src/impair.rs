@@ -34,40 +34,46 @@ pub use parse::{BitRate, Outage, PathChanges, Reordering, Share, WordError};
 pub use relay::{Relay, RelayOptions};
 pub use report::{LegReport, PortReport, RelayReport};
 
+const SHORT_HELP: &str = r#"Examples:
+  taut lab impair --listen 127.0.0.1:6004 --to 127.0.0.1:5004 \
+      --preset wifi-5ghz --loss 5%
+
+All options, presets and records: taut lab impair --help"#;
+
 const IMPAIR: &str = r#"A stream through a bad network, in three terminals, the receiver first:
   taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --exit-on-bye
   taut lab impair --listen 127.0.0.1:6004 --to 127.0.0.1:5004 \
       --preset wifi-5ghz --loss 5% --seed 7
   taut send --input file:song.flac --to rtp://127.0.0.1:6004 --latency 40ms
-Ctrl-C ends the relay; it says what it did to how many, and how punctual it was
-itself. Then hear heard.wav, or count what is missing:
+Ctrl-C ends the relay, which reports how many packets it changed and how
+punctual it was. Then listen to heard.wav, or count the missing frames:
   taut compare song.flac heard.wav
 
-RTP comes and goes by the UDP ports given, RTCP by the ones above. What comes
-back goes to whoever sent last. The parts of the way there:
-  a bottleneck and its queue (--rate), then --delay and --jitter, then loss
-Packets stay in order but for those that --reorder holds back.
+RTP uses the given UDP ports, and RTCP the next ones. Packets of the reverse
+path go to the last sender. The forward path consists of
+  a bottleneck with its queue (--rate), then --delay and --jitter, then loss
+Packets stay in order unless --reorder holds some back.
 
 PRESETS
-Jitter on average, or from..to; held is for how long at most, and how often on
-average; 2% by 3 are lost in bursts of three on average; narrowest is what the
-narrowest wire carries. An option such as --loss stands before the preset's.
+Jitter is an average, or from..to. Held is the maximum time, and how often on
+average. 2% by 3 are lost in bursts of three on average. Narrowest is the
+bandwidth of the bottleneck. An option such as --loss overrides the preset's.
 
 More examples:
-  # Nothing but loss, in bursts; reports come back whole:
+  # Only loss, in bursts; reports return unimpaired:
   taut lab impair --listen 127.0.0.1:6004 --to 10.0.0.2:5004 --loss 20% \
       --burst 3 --back ideal
   # A cable that is pulled out twice, to a multicast group:
   taut lab impair --listen 127.0.0.1:6004 --to "239.69.1.1:5004?iface=eth0" \
       --outage 10s+2s --outage 30s+500ms
-  # As it was on another network, as `taut recv --packet-log heard.csv` saw it:
+  # Another network, as recorded with `taut recv --packet-log heard.csv`:
   taut lab impair --listen 127.0.0.1:6004 --to 127.0.0.1:5004 --trace heard.csv
 
-Records, for --trace, are lines of text; # begins a remark. The first line says
-what follows, packet by packet:
-  delay_us every 1ms   microseconds that each took, - for one that was lost
-  sent_s,arrived_s     two instants in seconds, the second empty if it was lost
-or the record is a receiver's ledger as it is. Its time begins with the relay."#;
+Records, for --trace, are lines of text; # starts a comment. The first line is
+the format of the following lines, one for each packet:
+  delay_us every 1ms   delay in microseconds, - for a lost packet
+  sent_s,arrived_s     two times in seconds, the second empty for a lost packet
+A receiver's packet log works as well. Its time starts with the relay."#;
 
 fn help() -> String {
     IMPAIR.replace("PRESETS", &presets::table())
@@ -75,7 +81,7 @@ fn help() -> String {
 
 /// `taut lab impair`
 #[derive(Debug, Args)]
-#[command(after_help = help())]
+#[command(after_help = SHORT_HELP, after_long_help = help())]
 pub struct ImpairFlags {
     /// Address to receive the stream at: HOST:PORT or a group
     #[arg(long, value_name = "ADDRESS", value_parser = Address::to_listen_at)]
@@ -83,7 +89,7 @@ pub struct ImpairFlags {
     /// Address of the receiver: HOST:PORT or a group
     #[arg(long, value_name = "ADDRESS", value_parser = Address::to_relay_to)]
     to: Address,
-    /// Network to imitate: wired, switch-under-load, wifi-5ghz, wifi-bad, wan, satellite
+    /// Imitate wired, switch-under-load, wifi-5ghz, wifi-bad, wan or satellite
     ///
     /// Other options override the preset. By default, nothing is impaired.
     #[arg(long, value_name = "NAME", help_heading = "Network")]
@@ -94,10 +100,11 @@ pub struct ImpairFlags {
     #[arg(long, value_name = "FILE.csv", help_heading = "Network")]
     trace: Option<PathBuf>,
     /// Play the record once instead of repeating it
-    #[arg(long, requires = "trace", help_heading = "Network")]
+    #[arg(long, requires = "trace", help_heading = "Network", hide_short_help = true)]
     once: bool,
     /// Impairment of the reverse path, which carries RTCP
-    #[arg(long, value_name = "HOW", default_value = "same", help_heading = "Network")]
+    #[arg(long, value_name = "HOW", default_value = "same", help_heading = "Network",
+          hide_short_help = true)]
     back: Back,
     /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Run")]
@@ -106,7 +113,8 @@ pub struct ImpairFlags {
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
     duration: Option<Span>,
     /// Priority of the relay's thread; must exceed a local sender's and receiver's
-    #[arg(long, value_name = "CLASS", default_value = "fifo:75", help_heading = "Run")]
+    #[arg(long, value_name = "CLASS", default_value = "fifo:75", help_heading = "Run",
+          hide_short_help = true)]
     scheduler: Scheduler,
     /// Final report
     #[arg(long, value_name = "KIND", default_value = "text", help_heading = "Run")]

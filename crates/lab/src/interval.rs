@@ -1,6 +1,6 @@
-//! Intervals at which packets leave or arrive: of a stream from its sender's ledger, at a socket,
-//! or in a capture of a network. Also compares each packet with the grid of its media clock, and
-//! counts missing packets.
+//! Intervals at which packets leave or arrive: of a stream from its sender's packet log, at a
+//! socket, or in a capture of a network. Also compares each packet with the grid of its media
+//! clock, and counts missing packets.
 
 mod bare;
 mod beside;
@@ -40,46 +40,52 @@ use flows::{MIN, ReadCapture, SortedFlows, read_capture};
 use listen::{Socket, listen};
 use pacing_modes::climb;
 
+const SHORT_HELP: &str = r#"Examples:
+  taut lab interval --packet-log sent.csv
+  taut lab interval --listen 0.0.0.0:5004 --duration 60s
+
+All options, details and more examples: taut lab interval --help"#;
+
 const HELP: &str = r#"Examples:
   # How evenly `taut send --packet-log sent.csv` handed its packets over:
   taut lab interval --packet-log sent.csv
-  # What arrives here for a minute, by the kernel's stamps; no receiver runs:
+  # Arrivals for a minute, by the kernel's timestamps, without a receiver:
   taut lab interval --listen 0.0.0.0:5004 --duration 60s
-  # Every stream of RTP or AVTP in a capture, such as that of
+  # Every RTP and AVTP stream in a capture, such as that of
   # tcpdump -i eth0 -w wire.pcap 'udp or ether proto 0x22f0':
   taut lab interval --pcap wire.pcap --report json
   # AVTP of any talker, such as `aplay` through ALSA's plugin `aaf`:
   taut lab interval --listen avtp://eth0/91:E0:F0:00:FE:01 --duration 300s
-  # A stream of class A to another host, by each rung of the pacing ladder that
-  # there is here, five minutes each:
+  # A class A stream to another host, with each pacing mode that is available
+  # here, five minutes each:
   taut lab interval --pacing-modes --with ssh:studio --duration 300s
 
-Two rows for each stream: from each packet to the next, and how much later each
-is than the earliest by the stream's own media clock, whose rate is found from
-its timestamps and told in ppm; the media clock of AVTP is its presentation
-times. What is missing is counted by sequence numbers; a ledger has none, and
-its lateness against its schedule instead.
+Each stream has two rows: the interval between packets, and the lateness of each
+packet relative to the earliest, on the stream's media clock. The rate of that
+clock comes from the timestamps and is reported in ppm; AVTP's media clock is
+its presentation times. Missing packets are counted by sequence numbers. A
+packet log has none; it has the lateness against its own schedule instead.
 
-After each rung that spaces packets a bare loop sends the same ones: a thread
-that sleeps and hands them to the kernel. Its row says how many times its
-deviation and its p99.9 - p0.1 ours are, and of the rung that sleeps another how
-late packets were handed over."#;
+After each mode that spaces packets, a bare loop sends the same packets: a
+thread that sleeps and hands them to the kernel. Its row has the ratio of our
+standard deviation and p99.9 - p0.1 to those of the loop. For the mode that
+sleeps, another row has the lateness of the hand-over."#;
 
 /// `taut lab interval`
 #[derive(Debug, Args)]
-#[command(after_help = HELP,
+#[command(after_help = SHORT_HELP, after_long_help = HELP,
           group = ArgGroup::new("source").required(true).args(["packet_log", "listen", "pcap", "pacing_modes"]))]
 pub struct IntervalFlags {
     /// Packet log of a sender, from `taut send --packet-log`
     #[arg(long, value_name = "FILE.csv")]
     packet_log: Option<PathBuf>,
-    /// Address to listen at: HOST:PORT, a group, avtp+udp://… or avtp://IF/ADDRESS
+    /// Address to listen at: HOST:PORT, avtp+udp://… or avtp://IF/ADDRESS
     #[arg(long, value_name = "ADDRESS", value_parser = Address::to_listen_at)]
     listen: Option<Address>,
     /// Capture with RTP or AVTP (pcap or pcapng)
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Send a stream with each pacing mode, and with a bare loop for comparison
+    /// Send a stream in each pacing mode, and from a bare loop
     #[arg(long)]
     pacing_modes: bool,
     /// Only this pacing mode; repeatable
@@ -91,13 +97,15 @@ pub struct IntervalFlags {
     ptime: Span,
     /// Device period in frames
     #[arg(long, value_name = "FRAMES", default_value_t = 48, help_heading = "Pacing modes",
-          value_parser = clap::value_parser!(u32).range(1..=4096))]
+          value_parser = clap::value_parser!(u32).range(1..=4096), hide_short_help = true)]
     period: u32,
     /// Latency of the stream
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = span,
-          help_heading = "Pacing modes")]
+          help_heading = "Pacing modes", hide_short_help = true)]
     latency: Span,
-    /// Send AVTP via these interfaces, here and there [default of the second: the same name]
+    /// Send AVTP via these interfaces, here and at the receiver
+    ///
+    /// By default, the second has the name of the first.
     #[arg(long, value_name = "IF[,IF]", requires = "pacing_modes", value_parser = interfaces,
           conflicts_with = "at", help_heading = "Pacing modes")]
     avtp: Option<[String; 2]>,
@@ -106,12 +114,12 @@ pub struct IntervalFlags {
     /// Sample rate of RTP streams
     #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate)]
     rate: Rate,
-    /// Time to listen, from the first packet, or to send in each pacing mode
+    /// Time to listen, or to send in each pacing mode
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
     duration: Span,
     /// Maximum number of packets
     #[arg(long, value_name = "N", default_value_t = 1_000_000,
-          value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
+          value_parser = clap::value_parser!(u32).range(10..=10_000_000), hide_short_help = true)]
     packets: u32,
     #[command(flatten)]
     reporting: Reporting,
@@ -179,7 +187,7 @@ pub(crate) fn run(flags: &IntervalFlags) -> Result<(), Failure> {
     let report = match (&flags.packet_log, &flags.pcap, &flags.listen) {
         (Some(path), _, _) => {
             let bytes = std::fs::read(path).map_err(|error| unread(path, &error))?;
-            // A file that is not text is reported as one without ledger columns.
+            // A file that is not text is reported as one without packet log columns.
             of_ledger(&String::from_utf8_lossy(&bytes), flags.rate)
         }
         (_, Some(path), _) => {

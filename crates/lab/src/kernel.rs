@@ -42,23 +42,30 @@ use receivers::{KernelReceiver, Log};
 use sender::KernelSender;
 pub use sender::{PacketRun, SentPackets};
 
-const HELP: &str = r#"Packets of 1, 5 and 20ms, to a waiting thread and by the direct link, on one
+const SHORT_HELP: &str = r#"Examples:
+  taut lab kernel
+  taut lab kernel --with ssh:studio --ptime 1ms
+
+All options and details: taut lab kernel --help"#;
+
+const HELP: &str = r#"Packets of 1, 5 and 20ms, to a blocked thread and via the direct link, on one
 core and on two; 12 rows of 10s:
   taut lab kernel
   # 50000 packets of one length, 250s a row:
   taut lab kernel --ptime 5ms --packets 50000 --cpus 0,1
-  # Packets that another machine sends, by the network card:
+  # Packets from another machine, via the network card:
   taut lab kernel --with ssh:studio --ptime 1ms
 
-From the kernel's stamp of arrival to the program, over loopback, or by whatever
-interface packets of another host come by; its clock is not asked for. A thread
-that is blocked waits in the very call that reads; the direct link is read once
-a period by a device's thread, and what a packet waits for that is told apart
-from what the thread woke late. Payloads of 1ms are 192 bytes of L16 stereo."#;
+From the kernel's arrival timestamp to the program, over loopback, or via the
+interface that packets of another host arrive at; that host's clock does not
+matter. A blocked thread waits in the call that reads. A device's thread polls
+the direct link once a period; the time that packets wait for this is reported
+separately from the thread's wake-up lateness. Payloads of 1ms are 192 bytes of
+L16 stereo."#;
 
 /// `taut lab kernel`
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(after_help = SHORT_HELP, after_long_help = HELP)]
 pub struct KernelFlags {
     /// Audio per packet; repeatable [default: 1ms, 5ms and 20ms]
     #[arg(long, value_name = "TIME", value_parser = span)]
@@ -76,29 +83,30 @@ pub struct KernelFlags {
     format: SampleFormat,
     /// Sample rate
     #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate,
-          help_heading = "Packets")]
+          help_heading = "Packets", hide_short_help = true)]
     rate: Rate,
     /// Channels
     #[arg(long, value_name = "N", default_value = "2", value_parser = channels,
-          help_heading = "Packets")]
+          help_heading = "Packets", hide_short_help = true)]
     channels: Channels,
     /// Polling interval of the direct link
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span,
           help_heading = "Threads")]
     period: Span,
-    /// Cores of the receiver and a local sender, such as 0,1 [default: the first two allowed]
+    /// Cores of receiver and sender, such as 0,1 [default: the first two]
     #[arg(long, value_name = "CORES", value_delimiter = ',', help_heading = "Threads")]
     cpus: Vec<usize>,
     /// Priority of the receiver; the sender's is one lower
     #[arg(long, value_name = "CLASS", default_value = "fifo:70", help_heading = "Threads")]
     scheduler: Scheduler,
-    /// Host that sends: local, netns:NAME or ssh:HOST [default: a thread, over loopback]
+    /// Sending host: local, netns:NAME or ssh:HOST [default: this program]
     ///
     /// The host must have the same version of `taut`.
     #[arg(long, value_name = "PLACE", help_heading = "Hosts")]
     with: Option<HostPlace>,
     /// Address of this machine to send to [default: detected]
-    #[arg(long, value_name = "IP", requires = "with", help_heading = "Hosts")]
+    #[arg(long, value_name = "IP", requires = "with", help_heading = "Hosts",
+          hide_short_help = true)]
     at: Option<IpAddr>,
     #[command(flatten)]
     reporting: Reporting,

@@ -15,40 +15,46 @@ use crate::report::ReportRow;
 use crate::runner::{BusyFlags, StreamFlags, counted_down, line};
 pub use rungs::{RUNGS, SweepCase};
 
+const SHORT_HELP: &str = r#"Examples:
+  taut lab latency-sweep --with ssh:studio --report-file sweep.html
+  taut lab latency-sweep --case "test 10" --load spin
+
+All options and details: taut lab latency-sweep --help"#;
+
 const HELP: &str = r#"Examples:
-  # On this machine alone, the ten latencies of the thesis and four below:
+  # On this machine alone, the ten latencies of the thesis and four lower ones:
   taut lab latency-sweep
-  # To another machine, by ssh without a password, with a page at the end:
-  taut lab latency-sweep --with ssh:studio --report-file ladder.html
-  # One rung, between two namespaces of one machine:
+  # To another machine, via ssh without a password, with a page at the end:
+  taut lab latency-sweep --with ssh:studio --report-file sweep.html
+  # One case, between two network namespaces of one machine:
   taut lab latency-sweep --case "test 10" --with netns:far --duration 60s
-  # The same while the network carries what the thesis's did, and without what
-  # somebody handles of it:
+  # The same with the network traffic of the thesis, and without the part that
+  # programs handle:
   taut lab latency-sweep --case "test 10" --with ssh:studio --noise silent \
       --noise noisy --noise unhandled
-  # While every core of the receiver's host is kept busy:
+  # While every core of the receiver's host is busy:
   taut lab latency-sweep --case "1 ms" --load spin
 
-Each row is `taut send` and `taut recv` as anybody runs them: capture to DAC by
-the sound itself, packet by packet. The latency configured includes the period
-that the thesis had on top. What was missed is told with the share that it may
-be in the long run, with 95 % confidence. A row is invalid if the clocks of two
-hosts are known no better than --max-uncertainty, or if one was set meanwhile."#;
+Each row runs `taut send` and `taut recv` as a user would, and measures every
+packet in the sound, from capture to DAC. The configured latency includes the
+period that the thesis had in addition. Misses have an upper bound of their
+long-run share, with 95 % confidence. A row is invalid if the clock uncertainty
+between two hosts exceeds --max-uncertainty, or if a clock was set during it."#;
 
 /// `taut lab latency-sweep`
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(after_help = SHORT_HELP, after_long_help = HELP)]
 pub struct LatencySweepFlags {
-    /// Only this step, such as `test 10`; repeatable
+    /// Only this case, such as `test 10`; repeatable
     #[arg(long, value_name = "NAME", value_parser = case, help_heading = "Run")]
     case: Vec<SweepCase>,
-    /// Repeat each step with other traffic: silent, noisy or unhandled; repeatable
+    /// Other traffic: silent, noisy or unhandled; repeatable
     ///
     /// noisy is multicast that no program reads, and small packets that a program reads; unhandled
     /// is the multicast alone.
     #[arg(long, value_name = "NOISE", default_value = "silent", help_heading = "Network")]
     noise: Vec<Noise>,
-    /// Rate of TCP in addition to noise, such as 100Mbit, or full [default: no TCP]
+    /// Rate of TCP with noise, such as 100Mbit, or full [default: no TCP]
     #[arg(long, value_name = "RATE", help_heading = "Network")]
     tcp_rate: Option<TcpRate>,
     #[command(flatten)]
@@ -61,7 +67,7 @@ fn case(text: &str) -> Result<SweepCase, String> {
     let found = RUNGS.into_iter().find(|case| case.name == text);
     found.ok_or_else(|| {
         let names = RUNGS.map(|case| format!("`{}` ({})", case.name, case.latency)).join(", ");
-        format!("unknown step '{text}'; available: {names}")
+        format!("unknown case '{text}'; available: {names}")
     })
 }
 

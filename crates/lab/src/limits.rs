@@ -18,24 +18,30 @@ use crate::report::ReportRow;
 use crate::runner::{StreamFlags, counted_down, line};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
+const SHORT_HELP: &str = r#"Examples:
+  taut lab limits
+  taut lab limits --only 50% --only shared
+
+All options and details: taut lab limits --help"#;
+
 const HELP: &str = r#"Examples:
   # On this machine, as root:
   taut lab limits
-  # Of another machine, for a minute each, without real time:
+  # On another machine, for a minute each, without real-time priority:
   taut lab limits --with ssh:root@studio --scheduler other --duration 60s
-  # With half a processor, alone and beside a program that wants it too:
+  # With half a core, alone and next to a competing program:
   taut lab limits --only 50% --only shared
 
-The receiver is put into a control group that has 100 (no cap), 50, 20 and 10 %
-of one processor; 50 % that a spinning thread beside it wants too; 64 MiB beside
-a program that writes 128. A quota caps ordinary threads; those of FIFO and RR
-only where groups have real-time shares, so each cap is measured with real time
-and without, unless --scheduler asks for one. A row says which ran and how much
-of the processor it got; one that cannot be made is invalid and says why."#;
+The receiver runs in a control group with 100 (no limit), 50, 20 and 10 % of one
+core; with 50 % shared with a busy thread; and with 64 MiB shared with a program
+that writes 128. A quota limits ordinary threads, and FIFO and RR threads only
+if groups have real-time shares. So each limit is measured with and without
+real-time priority, unless --scheduler is set. Each row has the scheduler and
+CPU share that it got. A row whose limit cannot be set is invalid."#;
 
 /// `taut lab limits`
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(after_help = SHORT_HELP, after_long_help = HELP)]
 pub struct LimitsFlags {
     /// Only this limit: 100%, 50%, 20%, 10%, shared or memory; repeatable
     #[arg(long, value_name = "SHARE", help_heading = "Run")]

@@ -14,21 +14,26 @@ use crate::runner::{ANY_UNCERTAINTY, BusyFlags, StreamFlags, StreamShape, line};
 use crate::statistics::Missed;
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
+const SHORT_HELP: &str = r#"Examples:
+  taut lab load --with ssh:studio --duration 60s --hold 10
+
+All options and details: taut lab load --help"#;
+
 const HELP: &str = r#"Examples:
   # Between two programs of this machine, doubling from 1 stream on:
   taut lab load
-  # To another machine, for a minute each, then ten minutes with the most:
+  # To another machine, for a minute each, then ten minutes with the maximum:
   taut lab load --with ssh:studio --duration 60s --hold 10
-  # What is left for streams beside two threads that do nothing but turn:
+  # Next to two busy threads:
   taut lab load --load spin:2
 
-One sender sends each stream to a destination of its own, one receiver plays
-all of them mixed. What was missed while the host was frozen as a whole is told
-apart and does not count."#;
+One sender sends each stream to its own destination, and one receiver plays all
+of them mixed. Packets missed while the host stalled are reported separately and
+do not count."#;
 
 /// `taut lab load`
 #[derive(Debug, Args)]
-#[command(after_help = HELP, mut_arg("max_uncertainty", |arg| arg.help(ANY_UNCERTAINTY)))]
+#[command(after_help = SHORT_HELP, after_long_help = HELP, mut_arg("max_uncertainty", |arg| arg.help(ANY_UNCERTAINTY)))]
 pub struct LoadFlags {
     /// Maximum number of streams
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Run",
@@ -38,7 +43,9 @@ pub struct LoadFlags {
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Run",
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     hold: u16,
-    /// Share of packets that may be missed, such as 0.1%, without those missed in host stalls
+    /// Share of packets that may be missed, such as 0.1%
+    ///
+    /// Packets missed in host stalls do not count.
     #[arg(long, value_name = "SHARE", default_value = "0%", help_heading = "Run")]
     allow: Share,
     #[command(flatten)]
@@ -269,7 +276,7 @@ mod tests {
         let mut unsure = mixed(4000, 0);
         unsure.heard.streams[0].clock = read(json!({"source": "rtcp"}));
         unsure.heard.streams[0].latency.uncertainty_ns = None;
-        assert_eq!(judged(&unsure, 2, named(2), 0.0).1, Some(true), "nobody asked how sure");
+        assert_eq!(judged(&unsure, 2, named(2), 0.0).1, Some(true), "no certainty was requested");
         unsure.max_uncertainty = Some(Span::from_micros(250));
         let (row, went) = judged(&unsure, 2, named(2), 0.0);
         snapshot!("unsure", row.invalid.unwrap());

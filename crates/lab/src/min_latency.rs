@@ -24,33 +24,39 @@ use crate::runner::{ANY_UNCERTAINTY, BlockSizes, BusyFlags, StreamFlags, line};
 use crate::streams::{LabStream, StreamOutcome};
 pub use search::{FROZEN_TRIES, LatencySearch, LatencyTry, SearchResult, TryVerdict};
 
+const SHORT_HELP: &str = r#"Examples:
+  taut lab min-latency --with ssh:studio --output alsa:hw:0 --hold 600s
+
+All options and details: taut lab min-latency --help"#;
+
 const HELP: &str = r#"Examples:
   # On this machine, in periods and packets of a millisecond:
   taut lab min-latency
   # To another machine's card, held for ten minutes, with a page at the end:
   taut lab min-latency --with ssh:studio --output alsa:hw:0 --hold 600s \
-      --report-file least.html
-  # In shorter periods, while every core of the receiver's host is kept busy:
+      --report-file min.html
+  # In shorter periods, while every core of the receiver's host is busy:
   taut lab min-latency --period 32 --ptime 667us --load spin
-  # In coarse steps from 20 ms on, by Wi-Fi:
-  taut lab min-latency --with ssh:laptop --first 20ms --step 5ms --max-latency 400ms
+  # In coarse steps from 20 ms on, over Wi-Fi:
+  taut lab min-latency --with ssh:laptop --first 20ms --step 5ms \
+      --max-latency 400ms
 
-Ever greater latencies are tried for --duration each until one goes, then what
-lies between; what is left is held for --hold, and if that fails, more is. One
-goes if no packet was late, lost or unheard and neither device had an xrun, the
-first seconds (--settle) aside. A try that misses something while a host stalls
-is run again, twice at most, and told. The last row is the least, with what was
-missed one step below it."#;
+The latency increases, with --duration each, until a run passes; then the
+interval is bisected. The result is held for --hold, and increased if that
+fails. A run passes if after --settle no packet is late, lost or discarded and
+no device has an xrun. A try with misses while a host stalls is repeated, at
+most twice, and reported. The last row is the minimum, with the misses one step
+below it."#;
 
 /// `taut lab min-latency`
 #[derive(Debug, Args)]
-#[command(after_help = HELP, mut_arg("max_uncertainty", |arg| arg.help(ANY_UNCERTAINTY)))]
+#[command(after_help = SHORT_HELP, after_long_help = HELP, mut_arg("max_uncertainty", |arg| arg.help(ANY_UNCERTAINTY)))]
 pub struct MinLatencyFlags {
     /// Step between latencies
     #[arg(long, value_name = "TIME", default_value = "100us", value_parser = step,
           help_heading = "Run")]
     step: Span,
-    /// First latency [default: the minimum that packets and the receiver's buffer allow]
+    /// First latency [default: the minimum for packets and buffers]
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
     first: Option<Span>,
     /// Maximum latency

@@ -37,37 +37,42 @@ use crate::signals::stop_with_agent;
 pub use bulk::BULK;
 pub use grid::{CallCase, CaseOrNot, PaperSound, SlotPoint, full, short, usual};
 
-const HELP: &str = r#"Examples:
-  # Calls as they are usual, and the buffers that the paper tried, on this host:
-  taut lab mouth-to-ear
-  # Between two namespaces, with a page, and each recording to hear:
+const SHORT_HELP: &str = r#"Examples:
   taut lab mouth-to-ear netns:far --report-file ears.html --keep ears
-  # What the paper settled for, without the little processor of its device:
+  taut lab mouth-to-ear --only "latency auto" --bulk
+
+All options and details: taut lab mouth-to-ear --help"#;
+
+const HELP: &str = r#"Examples:
+  # Usual calls, and the buffers of the paper, on this host:
+  taut lab mouth-to-ear
+  # Between two network namespaces, with a page, and each recording to hear:
+  taut lab mouth-to-ear netns:far --report-file ears.html --keep ears
+  # The paper's choice, without the small CPU of its device:
   taut lab mouth-to-ear --only "playback 64, recording 16" --cpu 100%
-  # Whether the measurement finds a delay that is added at the ear:
+  # Whether the measurement finds a delay added at the ear:
   taut lab mouth-to-ear --only "kept at 15 ms" --ear-delay 3370us
-  # What a call and a download cost each other, by UDP and by TCP:
+  # Effect of a call and a download on each other, over UDP and TCP:
   taut lab mouth-to-ear netns:far --only "latency auto" --bulk
 
-Noise is played on a cable by which taut call here hears it, and taut serve at
-HOST plays what came on another. Both are tapped, and lie in one recording side
-by side by the taps' instants: measured is how far apart they are in it. What
-the call says of itself stands beside it. Two hosts call each other with the
-keys that each trusts (taut trust).
+Noise is played on a cable that taut call captures here; taut serve at HOST
+plays the received sound on another. Taps record both cables, and the delay
+between the two recordings is measured. The call's own figures are shown next to
+it. Two hosts call each other with the keys that each trusts (taut trust).
 
-A block is a period of the cards, and a packet. Playback slots of a block are
-the latency that is kept; recording slots the buffer of the card at the mouth.
-What no call can be is an invalid row that says why."#;
+A block is a period of the cards, and a packet. The playback slots of a block
+are the configured latency; the recording slots are the buffer of the card at
+the mouth. A row that no call can have is invalid and has the reason."#;
 
 /// `taut lab mouth-to-ear`
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(after_help = SHORT_HELP, after_long_help = HELP)]
 pub struct MouthToEarFlags {
     /// Host of the ear, which runs taut serve: local, netns:NAME or ssh:HOST
     #[arg(value_name = "HOST", default_value = "local")]
     host: HostPlace,
     /// Address to call [default: detected]
-    #[arg(long, value_name = "IP", help_heading = "Hosts")]
+    #[arg(long, value_name = "IP", help_heading = "Hosts", hide_short_help = true)]
     at: Option<IpAddr>,
     #[command(flatten)]
     clocks: ClockFlags,
@@ -79,14 +84,14 @@ pub struct MouthToEarFlags {
     only: Vec<String>,
     /// CPU limit of the near end in the paper's rows; 100% is no limit
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = percent,
-          help_heading = "Run")]
+          help_heading = "Run", hide_short_help = true)]
     cpu: u32,
     /// Priority of the device threads of calls without a CPU limit
-    #[arg(long, value_name = "CLASS", help_heading = "Run")]
+    #[arg(long, value_name = "CLASS", help_heading = "Run", hide_short_help = true)]
     scheduler: Option<Scheduler>,
     /// Time before recording, in addition to the latency
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span,
-          help_heading = "Run")]
+          help_heading = "Run", hide_short_help = true)]
     settle: Span,
     /// Recording time, in addition to the latency
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = span,
@@ -96,9 +101,12 @@ pub struct MouthToEarFlags {
     #[arg(long, help_heading = "Run")]
     bulk: bool,
     /// Add a known delay at the ear, up to 500ms, to test the measurement
-    #[arg(long, value_name = "TIME", value_parser = ear_delay, help_heading = "Run")]
+    #[arg(long, value_name = "TIME", value_parser = ear_delay, help_heading = "Run",
+          hide_short_help = true)]
     ear_delay: Option<Span>,
-    /// Save both branches of each call as a WAV in this folder, for taut lab align
+    /// Save both branches of each call in this folder, for taut lab align
+    ///
+    /// Each call is a WAV file with two channels.
     #[arg(long, value_name = "DIR", help_heading = "Report")]
     keep: Option<PathBuf>,
     #[command(flatten)]

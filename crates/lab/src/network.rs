@@ -29,47 +29,53 @@ use crate::traffic::WatchedTraffic;
 pub use ambient::of_capture;
 pub use parts::{NetworkPart, PARTS};
 
+const SHORT_HELP: &str = r#"Examples:
+  taut lab network --with ssh:studio --only ambient --duration 60s
+  taut lab network --pcap ambient.pcap --report-file ambient.html
+
+All options and details: taut lab network --help"#;
+
 const HELP: &str = r#"Examples:
-  # What the network carries without a stream; a stream in silence, and beside
-  # multicast, chatter, bulk TCP and all of it; then what the heads of packets
-  # of 20, 10, 5 and 1 ms cost:
+  # The traffic without a stream; a stream in silence, and next to multicast,
+  # chatter, bulk TCP and all of them; then the overhead of packets of 20, 10, 5
+  # and 1 ms:
   taut lab network --with ssh:studio
   # The protocols on the interfaces of both machines for a minute, no stream:
   taut lab network --with ssh:studio --only ambient --duration 60s
-  # The same of what `tcpdump -i eth0 -w ambient.pcap` captured, as a page:
+  # The same for a capture by `tcpdump -i eth0 -w ambient.pcap`, as a page:
   taut lab network --pcap ambient.pcap --report-file ambient.html
-  # Between two namespaces of one machine, at 1 Gbit/s of TCP and no more:
+  # Between two namespaces of one machine, with 1 Gbit/s of TCP:
   taut lab network --with netns:far --only silent --only all --tcp-rate 1Gbit
-  # What the heads cost alone:
+  # Only the overhead:
   taut lab network --with netns:far --only overhead --duration 5s
-  # While every core of the receiver's host is kept busy:
+  # While every core of the receiver's host is busy:
   taut lab network --with ssh:studio --load spin
 
-Multicast is 4 Mbit/s to a group that nobody joined; chatter is 2500 packets of
-60 to 300 bytes per second, in bursts, which a program at the receiver reads and
-walks through; TCP is one connection. All of them start at this machine, before
-the stream, and end after it. Each row says what they really carried.
+Multicast is 4 Mbit/s to a group without members. Chatter is 2500 packets of 60
+to 300 bytes per second, in bursts, which a program at the receiver reads and
+parses. TCP is one connection. All start at this machine before the stream, and
+end after it. Each row reports the traffic that they really caused.
 
-Ambient traffic is what a tap sees on each interface (root or CAP_NET_RAW): its
-protocols and kinds of addresses, with their shares of packets and bytes, the
-mean of the run and the busiest second. Protocols are known by EtherType, IP
-protocol and well-known port, RTP by its header and packets that follow one
-another.
+Ambient traffic is the traffic that a tap sees on each interface (root or
+CAP_NET_RAW): its protocols and kinds of addresses, with their shares of packets
+and bytes, the mean of the run and the busiest second. Protocols are detected by
+EtherType, IP protocol and well-known port, RTP by its header and consecutive
+packets.
 
-Rows of interfaces are what the kernels of both machines counted while packets
-were on their way, other programs' among it; rows of protocols and of layers
-are what a tap saw of the same, which takes root or CAP_NET_RAW at both ends.
-Without it protocols are told in packets of the whole machine, and a note says
-so. Overhead is what of an Ethernet frame is no sound, its checksum counted in,
-and of layers what neither UDP nor TCP carries, nor RTP where it is the stream;
-`counted` is what the interface counted per packet of sound, without checksums
-and with its share of control traffic."#;
+Rows of interfaces are the counters of both machines' kernels during the stream,
+including other programs. Rows of protocols and layers come from a tap, which
+needs root or CAP_NET_RAW at both ends. Without it, protocols are counted in
+packets of the whole machine, and a note reports it. Overhead is the part of an
+Ethernet frame, with its checksum, that is not sound; for layers, the part that
+is not payload of UDP or TCP, or of RTP in the stream. `counted` is the
+interface's count per packet of sound, without checksums and with its share of
+control traffic."#;
 
 /// `taut lab network`
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(after_help = SHORT_HELP, after_long_help = HELP)]
 pub struct NetworkFlags {
-    /// Only this part: ambient, silent, multicast, chatter, tcp, all or overhead; repeatable
+    /// Only ambient, silent, multicast, chatter, tcp, all or overhead; repeatable
     ///
     /// ambient is the traffic without a stream.
     #[arg(long, value_name = "PART", help_heading = "Run")]

@@ -11,22 +11,27 @@ use crate::runner::{StreamFlags, StreamShape};
 use crate::statistics::{MIN, Series, compare, median};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
+const SHORT_HELP: &str = r#"Examples:
+  taut lab overhead --rounds 16 --duration 30s
+
+All options and details: taut lab overhead --help"#;
+
 const HELP: &str = r#"Examples:
   # Eight runs of each kind on this machine, in turn:
   taut lab overhead
-  # Longer ones, for a smaller error:
+  # Longer runs, for a smaller uncertainty:
   taut lab overhead --rounds 16 --duration 30s
 
-Processor time of sender and receiver for each period of sound: with nothing
-measured, with one packet of 64, with every packet, and the stall witness on
-top. What is added is told with the interval that 95 of 100 samples lie in."#;
+CPU time of sender and receiver per period of sound: with nothing measured, with
+one packet in 64, with every packet, and with the stall monitor in addition. The
+added cost is reported with its 95 % interval."#;
 
 const LATENCIES_UNCERTAINTY: &str = "Between two clocks, omit latencies whose median is less \
                                      certain than this [default: 250us]";
 
 /// `taut lab overhead`
 #[derive(Debug, Args)]
-#[command(after_help = HELP, mut_arg("max_uncertainty", |arg| arg.help(LATENCIES_UNCERTAINTY)))]
+#[command(after_help = SHORT_HELP, after_long_help = HELP, mut_arg("max_uncertainty", |arg| arg.help(LATENCIES_UNCERTAINTY)))]
 pub struct OverheadFlags {
     /// Number of runs of each kind
     #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Run",
@@ -131,8 +136,8 @@ impl OverheadRun {
 fn median_of(outcome: &StreamOutcome) -> Result<Option<f64>, String> {
     let stream = outcome.heard.streams.first();
     let latency = stream.and_then(|one| one.latency.measured.p50_ns).map(|nanos| nanos as f64);
-    // Without a latency, the clock offset does not matter. The ledger does not contain the transit
-    // time.
+    // Without a latency, the clock offset does not matter. The packet log does not contain the
+    // transit time.
     match latency.and_then(|_| outcome.untimely(None)) {
         Some(why) => Err(why),
         None => Ok(latency),
@@ -274,7 +279,7 @@ mod tests {
         for misread in ["min", "p99", "max", "count"] {
             assert!(!head.contains(misread), "{misread}: {text}");
         }
-        assert!(!text.contains("it takes 1000 values"), "{text}");
+        assert!(!text.contains("needs at least 1000 values"), "{text}");
     }
 
     #[test]
@@ -294,12 +299,12 @@ mod tests {
     fn what_the_witness_costs_is_told_apart_from_what_is_measured_beside_it() {
         let measured: Vec<_> = (0..12).map(|run| (run, 10_100.0 + f64::from(run % 3))).collect();
         let watched: Vec<_> = measured.iter().map(|(run, time)| (*run, time + 40.0)).collect();
-        let mut row = ReportRow::named("every packet, and the witness");
+        let mut row = ReportRow::named("every packet, and the stall monitor");
         witness(&mut row, &watched, &measured);
         let reported: Vec<_> = row.figures.iter().map(|one| one.key).collect();
         assert_eq!(reported, ["witness_ns", "witness_low_ns", "witness_high_ns"]);
         assert_eq!(row.figures[0].value, 40);
-        let mut none = ReportRow::named("every packet, and the witness");
+        let mut none = ReportRow::named("every packet, and the stall monitor");
         witness(&mut none, &watched, &[]);
         assert!(none.figures.is_empty());
     }

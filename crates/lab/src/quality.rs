@@ -21,39 +21,44 @@ pub use carried::QUESTION;
 use carried::{CASES, CarriedCase, SentSound, carry, noises_of};
 use known::{KNOWN_SECONDS, write_known};
 
-const HELP: &str = r#"Examples:
-  # As 24 bits, 16 and floats, and to a card whose clock is off:
-  taut lab quality
-  # A song, to another machine where it is under the same path:
+const SHORT_HELP: &str = r#"Examples:
   taut lab quality --with ssh:studio --input /srv/song.flac
-  # One stream as it is to be run:
+  taut lab quality --send "--format l16 --redundancy auto" --latency 50ms
+
+All options, details and exit status: taut lab quality --help"#;
+
+const HELP: &str = r#"Examples:
+  # With 24 bits, 16 bits and floats, and to a card with a wrong clock:
+  taut lab quality
+  # A song, to another machine that has it at the same path:
+  taut lab quality --with ssh:studio --input /srv/song.flac
+  # One stream with its own options:
   taut lab quality --send "--format l16 --redundancy auto" --latency 50ms
   # Test 10 of the thesis: 20 ms without noise, with it, and without its mDNS:
   taut lab quality --only l16 --latency 20ms --period 240 --periods 2 \
       --noise noisy --noise unhandled
 
-Each row is `taut send` of a file and `taut recv` into one, judged by `taut
-compare` where it was heard; its sentence is a note, its figures are columns.
-The sound is built in unless --input names a file: a sine, whose THD+N is told,
-a sweep and noise, other ones in each channel. `resampled` plays on a virtual
-card that runs 100 ppm fast. With --send or --recv one row is run, with their
-words.
+Each row runs `taut send` from a file and `taut recv` to a file, and `taut
+compare` judges the result: its sentence is a note, its figures are columns. The
+sound is built in unless --input is set: a sine, whose THD+N is reported, a
+sweep and noise, different in each channel. `resampled` plays on a virtual card
+that runs 100 ppm fast. With --send or --recv, one row runs with these options.
 
-With --noise each row is run without noise first, then with each noise. Columns
-report the noise that was carried, in Mbit/s and packets/s, and its effect on
-the sound: none, lost (frames were lost, and none without noise), changed (no
-frame was lost, but the sound differs) or unknown (the sound without noise was
-not whole). Exit status: 0 whatever the verdict is; 1 if there is none."#;
+With --noise each row runs without noise first, then with each noise. Columns
+report the noise in Mbit/s and packets/s, and its effect on the sound: none,
+lost (frames were lost, and none without noise), changed (no frame was lost, but
+the sound differs) or unknown (the sound without noise was not whole). Exit
+status: 0 whatever the verdict is; 1 if there is none."#;
 
 /// `taut lab quality`
 #[derive(Debug, Args)]
-#[command(after_help = HELP, mut_arg("latency", unhurried))]
+#[command(after_help = SHORT_HELP, after_long_help = HELP, mut_arg("latency", unhurried))]
 pub struct QualityFlags {
     /// Only this case; repeatable
     #[arg(long, value_name = "CASE", value_parser = PossibleValuesParser::new(CASES),
           conflicts_with_all = ["send", "recv"], help_heading = "Run")]
     only: Vec<String>,
-    /// Options of taut send, separated by spaces, such as "--format l16"
+    /// Options of taut send, such as "--format l16"
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, help_heading = "Stream")]
     send: Option<String>,
     /// Options of taut recv
@@ -65,21 +70,21 @@ pub struct QualityFlags {
     /// is the multicast alone.
     #[arg(long, value_name = "NOISE", help_heading = "Network")]
     noise: Vec<Noise>,
-    /// Rate of TCP in addition to noise, such as 100Mbit, or full [default: no TCP]
+    /// Rate of TCP with noise, such as 100Mbit, or full [default: no TCP]
     #[arg(long, value_name = "RATE", requires = "noise", help_heading = "Network")]
     tcp_rate: Option<TcpRate>,
     #[command(flatten)]
     shape: StreamShape,
     /// Periods in each device buffer; must outlast host stalls
     #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Stream",
-          value_parser = clap::value_parser!(u32).range(2..=64))]
+          value_parser = clap::value_parser!(u32).range(2..=64), hide_short_help = true)]
     periods: u32,
     /// WAV or FLAC file to send, at the same path on both hosts
     #[arg(long, short, value_name = "FILE", help_heading = "Sound")]
     input: Option<PathBuf>,
     /// Sample rate of the built-in sound
     #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate,
-          conflicts_with = "input", help_heading = "Sound")]
+          conflicts_with = "input", help_heading = "Sound", hide_short_help = true)]
     rate: Rate,
     #[command(flatten)]
     far: FarEnd,

@@ -25,23 +25,28 @@ use crate::signals::stop_with_agent;
 pub use record::Record;
 pub use sampler::{Sampler, SamplerOptions};
 
+const SHORT_HELP: &str = r#"Examples:
+  taut lab resources --pid 1 --duration 300s --report-file resources.html
+
+Details and more examples: taut lab resources --help"#;
+
 const HELP: &str = r#"Examples:
-  # What the machine does in ten seconds, second by second:
+  # This machine for ten seconds, second by second:
   taut lab resources
-  # And what one program takes of it, every fifth of a second:
+  # And one program, every fifth of a second:
   taut lab resources --pid 1 --interval 200ms --duration 60s --report json
   # As charts over time:
   taut lab resources --pid 1 --duration 300s --report-file resources.html
 
-Shares of processor time are of all cores for the machine and of one core for a
-process; the kernel counts them in hundredths of a second. Packets are those of
-all interfaces but loopback, in this network namespace. The table has means; the
-JSON report has every interval ("meanwhile"). The page draws processor time,
+CPU shares are of all cores for the machine and of one core for a process; the
+kernel counts them in hundredths of a second. Packets are those of all
+interfaces except loopback, in this network namespace. The table has means; the
+JSON report has every interval ("meanwhile"). The page charts CPU time,
 interrupts and context switches over time."#;
 
 /// `taut lab resources`
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(after_help = SHORT_HELP, after_long_help = HELP)]
 pub struct ResourceFlags {
     /// Also sample this process ID; repeatable
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

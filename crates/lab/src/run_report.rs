@@ -35,7 +35,7 @@ pub fn of_run(report: &Report, ledger: Option<&RunPackets>) -> LabReport {
     out.notes.extend(report.notes.iter().cloned());
     let rows = out.rows.iter_mut().zip(&report.streams).enumerate();
     for (index, (row, stream)) in rows.filter(|(_, (row, _))| row.invalid.is_none()) {
-        // The device's thread and the ledger belong to one program, so they share a clock.
+        // The device's thread and the packet log belong to one program, so they share a clock.
         let begin = ledger.and_then(|ledger| ledger.begin(index)).unwrap_or(report.started_ns);
         let reported = stream.xruns.iter().map(|xrun| (xrun.at_ns, xrun.count));
         row.events.extend(Events::since(begin, XRUNS, reported, stream.counters.xruns));

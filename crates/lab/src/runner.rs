@@ -29,7 +29,7 @@ pub(crate) struct FarEnd {
     #[arg(long, value_name = "PLACE", default_value = "local", help_heading = "Hosts")]
     pub(crate) with: HostPlace,
     /// Address of the receiver [default: detected]
-    #[arg(long, value_name = "IP", help_heading = "Hosts")]
+    #[arg(long, value_name = "IP", help_heading = "Hosts", hide_short_help = true)]
     pub(crate) at: Option<IpAddr>,
 }
 
@@ -37,7 +37,8 @@ pub(crate) struct FarEnd {
 #[derive(Debug, Args)]
 pub(crate) struct ClockFlags {
     /// Between two clocks, reject rows whose median is less certain than this [default: 250us]
-    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Hosts")]
+    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Hosts",
+          hide_short_help = true)]
     max_uncertainty: Option<Span>,
 }
 
@@ -68,14 +69,14 @@ pub(crate) struct StreamFlags {
     pub(crate) output: Option<String>,
     /// Sample rate
     #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate,
-          help_heading = "Devices")]
+          help_heading = "Devices", hide_short_help = true)]
     pub(crate) rate: Rate,
     /// Priority of the device threads
-    #[arg(long, value_name = "CLASS", help_heading = "Devices")]
+    #[arg(long, value_name = "CLASS", help_heading = "Devices", hide_short_help = true)]
     pub(crate) scheduler: Option<Scheduler>,
     /// Time before packets count, at least 1s
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = settle,
-          help_heading = "Run")]
+          help_heading = "Run", hide_short_help = true)]
     pub(crate) settle: Span,
     /// Time during which packets count, per row
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span,
@@ -88,7 +89,7 @@ pub(crate) struct StreamFlags {
 /// Load of the receiver's host, if any.
 #[derive(Debug, Args)]
 pub(crate) struct BusyFlags {
-    /// Load of the receiver's host: spin, spin:N or stress-ng:OPTIONS [default: none]
+    /// Load of the receiver's host: spin, spin:N, stress-ng:… [default: none]
     ///
     /// spin starts one busy thread per core, spin:N starts N. stress-ng gets its options with their
     /// values, such as stress-ng:cpu,4.

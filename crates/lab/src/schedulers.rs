@@ -13,37 +13,41 @@ use crate::report::ReportRow;
 use crate::runner::{StreamFlags, StreamShape, counted_down, line};
 use crate::streams::{LabStream, StreamEnds};
 
+const SHORT_HELP: &str = r#"Examples:
+  taut lab schedulers --case fifo --case rr
+  taut lab schedulers --load stress-ng:cpu,4,vm,1 --cpus 2,3
+
+All options and details: taut lab schedulers --help"#;
+
 const HELP: &str = r#"Examples:
   # All of them on this machine, in five minutes:
   taut lab schedulers
-  # The real-time ones alone, at a smaller period:
+  # Only the real-time ones, with a shorter period:
   taut lab schedulers --case fifo --case rr --period 32 --ptime 667us \
       --latency 4ms
-
-  # Loaded by stress-ng, and on processors of one's own choice:
+  # Loaded by stress-ng, and on chosen cores:
   taut lab schedulers --load stress-ng:cpu,4,vm,1 --cpus 2,3
 
-Loaded is with every core of the receiver's host kept busy, or as --load says.
-On one core, the first of --cpus, the sender runs below, beside and above the
-receiver. A scheduler that the kernel refuses gives an invalid row with the
-reason. So does a deadline with --cpus, because it needs all processors."#;
+Loaded cases keep every core of the receiver's host busy, or as set by --load.
+On one core, the first of --cpus, the sender's priority is below, equal to and
+above the receiver's. A scheduler that the kernel rejects is an invalid row with
+the reason, as is a deadline with --cpus: it needs all cores."#;
 
 /// `taut lab schedulers`
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(after_help = SHORT_HELP, after_long_help = HELP)]
 pub struct SchedulerFlags {
     /// Only cases whose name starts with this, such as fifo; repeatable
     #[arg(long, value_name = "NAME", help_heading = "Run")]
     case: Vec<String>,
-    /// Load of the receiver's host: spin, spin:N or stress-ng:OPTIONS
+    /// Load of the receiver's host: spin, spin:N, stress-ng:…
     ///
     /// spin starts one busy thread per core, spin:N starts N. stress-ng gets its options with their
     /// values, such as stress-ng:cpu,4.
     #[arg(long, value_name = "LOAD", default_value = "spin", help_heading = "Run")]
     load: BusyHost,
-    /// Cores of the sender and the receiver, such as 2,3 [default: any; 0 for cases on one core]
-    ///
-    /// Cases on one core use the first one.
+    /// Cores of the sender and the receiver, such as 2,3 [default: any]
+    /// Cases on one core use the first one, or core 0 by default.
     #[arg(long, value_name = "CORES", value_delimiter = ',', num_args = 1..=2,
           help_heading = "Run")]
     cpus: Vec<usize>,

@@ -1,4 +1,4 @@
-//! Time of every packet by stage of the ledger, with two hosts on one timeline.
+//! Time of every packet by stage of the packet log, with two hosts on one timeline.
 
 use clap::Args;
 use tautline_ui::failure::Failure;
@@ -7,26 +7,31 @@ use crate::loadgen::BusyHost;
 use crate::runner::{BusyFlags, StreamFlags, StreamShape};
 use crate::streams::StreamEnds;
 
+const SHORT_HELP: &str = r#"Examples:
+  taut lab stages --with ssh:studio --input alsa:hw:0 --output alsa:hw:0
+
+All options and details: taut lab stages --help"#;
+
 const HELP: &str = r#"Examples:
   # Where 5 ms go, on this machine:
   taut lab stages
-  # To another machine, for a minute, at cards:
+  # To another machine, for a minute, with sound cards:
   taut lab stages --with ssh:studio --input alsa:hw:0 --output alsa:hw:0 \
       --duration 60s
-  # Only if both know each other's clocks to 50 us:
+  # Only if the clock uncertainty between both hosts is at most 50 us:
   taut lab stages --with ssh:studio --max-uncertainty 50us
   # While stress-ng loads the receiver's host:
   taut lab stages --load stress-ng:cpu,4,vm,1
 
 Stages, in the order of travel: capture, pack, send, wire, wakeup, buffer,
-render, device; those of the sender are on the receiver's clock, and what that
-may be off by is told at `wire`. Where it may be off by more than is allowed, or
-a clock was set meanwhile, the row is invalid. What rests on one clock stands
-beside: the way through each host, and the round trip between them."#;
+render, device. The sender's are translated to the receiver's clock; `wire` has
+the uncertainty of that. If it exceeds --max-uncertainty, or if a clock was set
+during the run, the row is invalid. Times on a single clock are shown as well:
+the way through each host, and the round trip between them."#;
 
 /// `taut lab stages`
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(after_help = SHORT_HELP, after_long_help = HELP)]
 pub struct StagesFlags {
     #[command(flatten)]
     busy: BusyFlags,

@@ -26,19 +26,24 @@ use crate::report::{HostDescription, LabReport, ReportRow};
 use crate::schedule::OpenSchedule;
 use crate::statistics::Series;
 
-const HELP: &str = r#"Is this machine fit for sound, before anything is sent?
+const SHORT_HELP: &str = r#"Examples:
+  taut lab stalls --cpus 1 --scheduler other --duration 3600s
+
+Details: taut lab stalls --help"#;
+
+const HELP: &str = r#"Is this machine fit for audio?
   taut lab stalls
-  # An hour of one core, as a program without privileges fares:
+  # One core for an hour, as a program without privileges:
   taut lab stalls --cpus 1 --scheduler other --duration 3600s --period 5ms
 
-Lateness is from the instant that was asked for to the wake-up; what came due
-while a core stood still counts each for itself. A period is missed if its
-wake-up came when the next was due. A stall is what every core missed at once,
-each having woken 1ms late or more: the host stood still, not a core."#;
+Lateness is from the requested time to the wake-up; every wake-up due while a
+core stalled counts. A period is missed if its wake-up came when the next was
+due. A stall of the host is an interval in which no core ran, and each woke at
+least 1ms late."#;
 
 /// `taut lab stalls`
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(after_help = SHORT_HELP, after_long_help = HELP)]
 pub struct StallFlags {
     /// Wake-up period of each core
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span)]

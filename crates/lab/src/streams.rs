@@ -1,5 +1,5 @@
 //! A stream from one host to another, run as users do: `taut send` and `taut recv`, each with its
-//! report and ledger.
+//! report and packet log.
 
 mod alike;
 mod by_second;
@@ -48,7 +48,7 @@ pub struct LabStream {
     /// Receivers on UDP ports of one program, and destinations of one sender; copies after the
     /// first are only counted.
     pub copies: u16,
-    /// Whether ledgers are kept, at some cost: they are the source of all figures but CPU time.
+    /// Whether packet logs are kept, at some cost: they are the source of all figures but CPU time.
     pub ledgers: bool,
     /// Time before packets count, while the stream begins and servos lock: at least a second.
     pub settle: Span,
@@ -63,7 +63,8 @@ pub struct LabStream {
     /// Rows with a greater uncertainty of one-way times are invalid; `None` accepts any.
     pub max_uncertainty: Option<Span>,
     pub limits: Option<ChildLimits>,
-    /// Arguments of `taut` that replace `taut send`; destination, duration and ledger are added.
+    /// Arguments of `taut` that replace `taut send`; destination, duration and packet log are
+    /// added.
     pub instead: Option<Vec<String>>,
     pub send: Vec<String>,
     pub recv: Vec<String>,
@@ -245,7 +246,7 @@ impl StreamEnds {
             self.sender.noise("noise.wav", plan.noise(), plan.rate)?;
         }
         let recv = plan.recv_words(lasts, &path);
-        // Samplers cost time, so they run only with ledgers.
+        // Samplers cost time, so they run only with packet logs.
         let samplers = plan.ledgers.then(|| MachineSamplers::start(self, lasts));
         let listening = self.receiver.start_within(&recv, &plan.cpus[1], plan.limits);
         let carried = |listening| self.carried(plan, listening, &path, watch);

@@ -163,10 +163,6 @@ mod tests {
         assert_eq!(names.len(), all, "{names:?}");
         assert_eq!(counters.each().map(|counted| counted.count).sum::<u64>(), 3);
         let reported = counters.each().filter(|counted| counted.words.is_some()).count();
-        assert_eq!(
-            reported,
-            all - 4,
-            "packets sent, received, lost and late have a line of their own"
-        );
+        assert_eq!(reported, all - 4, "another line reports packets sent, received, lost and late");
     }
 }

@@ -259,7 +259,7 @@ mod tests {
         let ways = SourceEndpoints::only(place("10.0.0.1:5004", 2));
         assert_eq!(ways.with(place("10.0.0.9:5004", 2)), None);
         let both = ways.with(place("10.1.0.1:5004", 3)).unwrap();
-        assert!(both.has(place("10.1.0.1:5004", 0)), "by whichever network");
+        assert!(both.has(place("10.1.0.1:5004", 0)), "via any network");
         assert!(
             !both.has(place("10.1.0.1:5006", 3))
                 && both.are_of("10.1.0.1".parse::<IpAddr>().unwrap().into())

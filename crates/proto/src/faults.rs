@@ -204,7 +204,7 @@ mod tests {
         let first = unjudged.take(&xruns(&[(100, 130, 2), (200, 210, 1)]), never);
         assert_eq!(first, Harm::default());
         assert_eq!(unjudged.finish(stall(105, 125)), Harm { starved: 2, ..Harm::default() });
-        assert_eq!(unjudged.finish(|_, _| true), Harm::default(), "each is judged once");
+        assert_eq!(unjudged.finish(|_, _| true), Harm::default(), "each fault is judged once");
     }
 
     #[test]

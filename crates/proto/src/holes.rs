@@ -4,10 +4,11 @@ use core::ops::Range;
 
 use crate::time::{Frames, MediaTime};
 
-/// Maximum runs in a block; the last one covers all later runs and the frames between.
+/// Maximum number of runs in a block. The last run covers all later runs and the frames between
+/// them.
 const MAX: usize = 16;
 
-/// Runs of missing frames, in stream order. Never allocates.
+/// Runs of missing frames in stream order. Never allocates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holes {
     runs: [(MediaTime, Frames); MAX],
@@ -21,7 +22,7 @@ impl Default for Holes {
 }
 
 impl Holes {
-    /// Adds missing frames, in stream order.
+    /// Adds missing frames. Call it in stream order.
     pub(crate) fn add(&mut self, first: MediaTime, frames: Frames) {
         let full = self.len == MAX;
         if let Some((start, length)) = self.runs[..self.len].last_mut()
@@ -38,7 +39,7 @@ impl Holes {
         self.len = 0;
     }
 
-    /// All runs.
+    /// Returns all runs.
     pub fn iter(&self) -> impl Iterator<Item = Range<MediaTime>> + '_ {
         self.runs[..self.len].iter().map(|(start, frames)| *start..*start + *frames)
     }

@@ -1,32 +1,32 @@
-//! Time from a device's request for a block until the block meets the converter, measured at
-//! wake-ups. Some devices know it only while running, and connections may change it.
+//! Lead of a device: the time from its request for a block until the block meets the converter,
+//! measured at wake-ups. Some devices know it only while they run, and connections may change it.
 
 use crate::device::Settings;
 use crate::time::Span;
 
-/// Longest lead that a device keeps. For its own thread: a comparison per period.
+/// Longest lead that a device keeps. For the device thread: one comparison per period.
 #[derive(Debug, Clone, Copy)]
 pub struct Lead {
-    /// Minimum of the latest wake-ups: late wake-ups shorten the lead, none lengthens it.
+    /// Minimum of the latest wake-ups. Late wake-ups shorten the lead, and none lengthens it.
     least: Option<Span>,
     wakes: u32,
     kept: Option<Span>,
-    /// Maximum of the current series of wake-ups, and their count.
+    /// Maximum of the current series of wake-ups, and their number.
     most: Option<Span>,
     while_wakes: u32,
 }
 
 impl Lead {
-    /// Wake-ups needed to confirm a lead.
+    /// Number of wake-ups that confirm a lead.
     const ENOUGH: u32 = 16;
-    /// Wake-ups without a longer lead that confirm a shorter one: even on a busy machine not all of
-    /// these are late.
+    /// Number of wake-ups without a longer lead that confirm a shorter one. Even on a busy machine,
+    /// not all of them are late.
     const SURE: u32 = 1024;
 
-    /// Device that has not run and has no known lead.
+    /// State of a device that has not run and whose lead is unknown.
     pub const NONE: Self = Self { least: None, wakes: 0, kept: None, most: None, while_wakes: 0 };
 
-    /// Device whose lead is known from its settings.
+    /// Creates the state of a device whose settings determine the lead.
     pub fn of(settings: &Settings) -> Self {
         Self { kept: Some(settings.playback_lead()), ..Self::NONE }
     }
@@ -48,7 +48,7 @@ impl Lead {
         }
     }
 
-    /// Longest recent lead, once confirmed.
+    /// Longest recent lead, if it is confirmed.
     pub const fn kept(&self) -> Option<Span> {
         self.kept
     }
@@ -87,14 +87,15 @@ mod tests {
             periods: 3,
         };
         let mut lead = Lead::of(&settings);
-        // Reconnected mid-series from the card to a destination without delay.
+        // The device is reconnected in the middle of a series, from the card to a destination
+        // without delay.
         (0..500).for_each(|_| lead.wake(millis(4)));
         (500..1024 + 1023).for_each(|_| lead.wake(-millis(1)));
         assert_eq!(lead.kept(), Some(millis(4)));
         lead.wake(Span::ZERO);
-        // The punctual wake-up counts.
+        // The wake-up in time counts.
         assert_eq!(lead.kept(), Some(Span::ZERO));
         (0..16).for_each(|_| lead.wake(millis(4)));
-        assert_eq!(lead.kept(), Some(millis(4)), "and back, at once");
+        assert_eq!(lead.kept(), Some(millis(4)), "back at once");
     }
 }

@@ -1,28 +1,29 @@
-//! Decides which packets need spacing. Bursts fill queues on the path, but every path must accept a
-//! burst as long as one full frame. Each wake-up of a thread costs more than the packet it sends.
+//! Pacing: decides which packets need to be spaced. Bursts fill queues on the path, but every path
+//! must accept a burst as long as one full frame. Each wake-up of a thread costs more than the
+//! packet that it sends.
 
 use crate::stream::StreamFormat;
 use crate::time::{Frames, LocalTime, Span};
 use crate::wire::rtp::STAMPED_HEADER_BYTES;
 
-/// A full Ethernet frame on the wire: 1500 bytes plus framing.
+/// Bytes of a full Ethernet frame on the wire: 1500 bytes plus framing.
 const FULL_FRAME: usize = 1500 + AROUND_FRAME;
-/// Preamble, header, check sequence and gap (IEEE 802.3 §3.1.1, §4.4.2).
+/// Bytes of preamble, header, check sequence and gap (IEEE 802.3 §3.1.1, §4.4.2).
 const AROUND_FRAME: usize = 8 + 14 + 4 + 12;
-/// UDP and IPv6 headers; IPv4 is shorter.
+/// Bytes of the UDP and IPv6 headers. An IPv4 header is shorter.
 const AROUND_DATAGRAM: usize = 8 + 40;
 /// Maximum span of packets that leave together. It limits a wire thread to about a thousand
-/// wake-ups a second, a few per cent of a core. Packets of 1 ms, rounded down to whole frames,
-/// still leave separately.
+/// wake-ups per second, which cost a few per cent of a core. Packets of 1 ms, rounded down to whole
+/// frames, still leave separately.
 const STEP: Span = Span::from_micros(900);
 
-/// Bytes on the wire for a datagram.
+/// Returns the bytes on the wire for a datagram.
 const fn on_the_wire(datagram: usize) -> usize {
     datagram + AROUND_DATAGRAM + AROUND_FRAME
 }
 
-/// Whether to space the packets of a device period: if there are several, and they are long or
-/// together form a burst.
+/// Whether to space the packets of a device period: if there are several, and if they are long or
+/// form a burst together.
 pub fn is_spaced(format: &StreamFormat, period: Frames) -> bool {
     let packet = format.packet.count().max(1);
     let packets = period.count().div_euclid(packet) + i64::from(period.count() % packet != 0);
@@ -45,7 +46,8 @@ impl Together {
         Self { until, bytes: on_the_wire(datagram) }
     }
 
-    /// Adds a datagram if it may leave with them, early; returns whether it may.
+    /// Adds a datagram if it may leave together with the others, before it is due. Returns whether
+    /// it was added.
     pub fn takes(&mut self, due: LocalTime, datagram: usize) -> bool {
         let bytes = self.bytes + on_the_wire(datagram);
         let takes = due < self.until && bytes <= FULL_FRAME;
@@ -98,9 +100,9 @@ mod tests {
             (1..100).take_while(|n| together.takes(at(n * apart), bytes)).count()
         };
         assert_eq!(taken(60, 125), 7, "the next is due a millisecond later");
-        assert_eq!(taken(172, 125), 4, "five are a full frame");
+        assert_eq!(taken(172, 125), 4, "five packets fill a frame");
         assert_eq!(taken(312, 1000), 0);
         assert_eq!(taken(288, 997), 0, "44 frames of 44.1 kHz");
-        assert_eq!(taken(1452, 125), 0, "one is");
+        assert_eq!(taken(1452, 125), 0, "one packet fills a frame");
     }
 }

@@ -3,19 +3,20 @@
 use crate::rtcp_session::Session;
 use crate::time::LocalTime;
 
-/// Context of one call. `C` is the command type.
+/// Context of one call. `C` is the type of the commands.
 pub struct Context<'a, C> {
     /// Time on this host's clock.
     pub now: LocalTime,
     /// RTCP session, if the wire form has one.
     pub session: Option<&'a mut Session>,
     /// Sends a command to the device thread. Returns `false` if there is no room. The policy then
-    /// retries at its next turn, rejects the request, or waits for the next report to repeat it.
+    /// retries at its next poll, rejects the request, or waits until the next report repeats the
+    /// command.
     pub command: &'a mut dyn FnMut(C) -> bool,
 }
 
 impl<C> Context<'_, C> {
-    /// Makes the next RTCP report due at once, if there are reports.
+    /// Makes the next RTCP report due at once, if there is an RTCP session.
     pub(crate) fn hasten(&mut self) {
         if let Some(session) = &mut self.session {
             session.hasten();
@@ -23,13 +24,13 @@ impl<C> Context<'_, C> {
     }
 }
 
-/// Queue of new notes to the user, without duplicates. A peer may cause any number, so the caller
-/// must limit output.
+/// Queue of new notes to the user, without duplicates. A peer may cause any number of notes, so the
+/// caller must limit its output.
 #[derive(Debug, Clone)]
 pub(crate) struct NoteQueue<N>(Vec<N>);
 
 impl<N: PartialEq> NoteQueue<N> {
-    /// Maximum length, more than occur between two polls.
+    /// Maximum length. Between two polls there are fewer notes.
     const MAX: usize = 64;
 
     pub(crate) fn note(&mut self, note: N) {

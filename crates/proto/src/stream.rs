@@ -48,7 +48,7 @@ pub const LONGEST_LINK_OFFSET: Span = Span::from_secs(5);
 
 /// Error: the packet time is outside [`PTIME_RANGE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a packet time of {asked} cannot be carried; use 125us to 20ms")]
+#[error("invalid packet time {asked}: must be 125us to 20ms")]
 pub struct PtimeError {
     /// Requested packet time.
     pub asked: Span,

@@ -1,5 +1,5 @@
-//! Wrap-around of counters. Packet and frame counts of 8, 16 or 32 bits are extended to 64 bits and
-//! truncated only here; no other code compares wrapped numbers.
+//! Wrap-around of counters. Only this module extends counts of 8, 16 or 32 bits to 64 bits and
+//! truncates them. No other code compares wrapped numbers.
 
 /// Low bits of a count, as on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,12 +11,12 @@ pub struct Wrapped {
 }
 
 impl Wrapped {
-    /// A 64-bit count truncated to `bits`.
+    /// Truncates a 64-bit count to `bits`.
     pub const fn of(extended: i64, bits: u32) -> Self {
         Self { value: (extended & ((1 << bits) - 1)) as u32, bits }
     }
 
-    /// This count plus `more`.
+    /// Returns this count plus `more`.
     #[must_use]
     pub const fn plus(self, more: i64) -> Self {
         Self::of(self.value as i64 + more, self.bits)
@@ -27,10 +27,10 @@ impl Wrapped {
     }
 }
 
-/// Extends a short counter, seen in nearly correct order, to 64 bits.
+/// Extends a short counter to 64 bits. Its values must arrive in nearly correct order.
 ///
-/// A value extends to the number nearest to the highest accepted so far, so it may be ahead or
-/// behind by up to half the counter's range.
+/// A value is extended to the number nearest to the highest one accepted so far. It may be ahead or
+/// behind by up to half the range of the counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unwrapper {
     highest: i64,
@@ -38,18 +38,18 @@ pub struct Unwrapper {
 }
 
 impl Unwrapper {
-    /// Starts at `first`, unextended.
+    /// Creates an unwrapper that starts at `first`, not extended.
     pub const fn starting_at(first: Wrapped) -> Self {
         Self { highest: first.value as i64 & (first.range() - 1), bits: first.bits }
     }
 
-    /// This counter with an already extended `highest`.
+    /// Returns this counter with an already extended `highest`.
     #[must_use]
     pub const fn going_on_from(self, highest: i64) -> Self {
         Self { highest, bits: self.bits }
     }
 
-    /// Extended value nearest to the highest. Changes nothing.
+    /// Returns the extended value nearest to the highest. Changes nothing.
     pub const fn peek(&self, wrapped: u32) -> i64 {
         let range = 1 << self.bits;
         let difference = (wrapped as i64 - self.highest) & (range - 1);
@@ -57,7 +57,7 @@ impl Unwrapper {
         self.highest + signed
     }
 
-    /// Extended value; updates the highest.
+    /// Returns the extended value and updates the highest.
     pub const fn extend(&mut self, wrapped: u32) -> i64 {
         let extended = self.peek(wrapped);
         if extended > self.highest {
@@ -72,7 +72,7 @@ impl Unwrapper {
     }
 }
 
-/// RTP timestamp of a 64-bit frame count: its low 32 bits.
+/// Returns the RTP timestamp of a 64-bit frame count, which is its low 32 bits.
 pub const fn rtp_timestamp(extended: i64) -> u32 {
     extended as u32
 }

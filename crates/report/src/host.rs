@@ -86,7 +86,7 @@ impl Refused {
 
     /// All refusals in one line for people; `None` if there are none.
     pub fn line(&self) -> Option<String> {
-        const MEND: &str = "`taut doctor` says how to allow it";
+        const MEND: &str = "`taut doctor` shows how to allow it";
         let priority = self.priority.as_ref().filter(|_| self.by_limit);
         let lacks = [
             priority.map(|_| "no real-time priority"),

@@ -15,17 +15,26 @@ use crate::{RemoteReceiver, Report, StreamReport};
 use arrivals::GapHints;
 use known::Known;
 
+/// Length of a text report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Per stream: format, missed packets with their cause, latency, and one recommendation.
+    Summary,
+    /// Also stages, counters, receivers and host.
+    Full,
+}
+
 /// Renders the report of a stream.
-pub fn render(report: &Report) -> String {
+pub fn render(report: &Report, detail: Detail) -> String {
     let mut out = String::new();
-    let _ = write_report(&mut out, report, false);
+    let _ = write_report(&mut out, report, false, detail);
     out
 }
 
 /// Renders the report of one direction of a call, whose options differ from those of a stream.
-pub fn render_call(report: &Report) -> String {
+pub fn render_call(report: &Report, detail: Detail) -> String {
     let mut out = String::new();
-    let _ = write_report(&mut out, report, true);
+    let _ = write_report(&mut out, report, true, detail);
     out
 }
 
@@ -57,27 +66,72 @@ fn served(out: &mut String, stream: &StreamReport, is_sent: bool) -> fmt::Result
     writeln!(out)
 }
 
-fn write_report(out: &mut String, report: &Report, in_call: bool) -> fmt::Result {
+fn write_report(out: &mut String, report: &Report, in_call: bool, detail: Detail) -> fmt::Result {
     for stream in &report.streams {
         let same = report.streams.iter().filter(|other| other.address == stream.address);
         head(out, stream, same.count() > 1)?;
+        outcome(out, stream, &report.role)?;
         latency::latency(out, stream, &report.role)?;
-        clocks::of_sender(out, stream)?;
-        waterfall(out, stream)?;
-        counters(out, stream, report)?;
-        if let Some(carried) = &stream.redundancy {
-            redundancy::redundancy(out, carried, stream.ptime_ns)?;
-        }
         let repairs = redundancy::Repairs::of(stream, in_call);
         let hints = GapHints::of(stream, &repairs);
-        repairs.tell(out, hints.advice.is_some())?;
-        if let Some(gaps) = &stream.gaps {
-            arrivals::gaps(out, gaps, &hints, &report.host.scheduler)?;
+        arrivals::recommendation(out, stream.gaps.as_ref(), &hints, &report.host.scheduler)?;
+        if detail == Detail::Full {
+            details(out, stream, report, (&repairs, &hints))?;
         }
-        arrivals::curve(out, &stream.latency, hints.advice.as_ref())?;
-        receivers(out, &stream.receivers)?;
-        worst(out, stream)?;
     }
+    match detail {
+        Detail::Full => machine(out, report)?,
+        Detail::Summary if !in_call => writeln!(out, "details: --verbose, or --report-file FILE")?,
+        Detail::Summary => {}
+    }
+    report.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
+}
+
+/// Writes whether all packets were played, or how many were missed and why.
+fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
+    let c = &stream.counters;
+    let missed = c.lost + c.late + c.underrun_discarded;
+    if role == "send" {
+        write!(out, "sent: {} packets", c.sent)?;
+        let connected = stream.receivers.iter().filter(|receiver| receiver.trusted);
+        if connected.clone().next().is_some() {
+            let lost: i64 = connected.map(|receiver| receiver.lost.max(0)).sum();
+            write!(out, ", {lost} lost on the way")?;
+        }
+    } else if stream.refused.is_some() && !stream.played {
+        write!(out, "played: nothing; {} packets received", c.received)?;
+    } else if c.received == 0 {
+        write!(out, "played: nothing; no packet received")?;
+    } else if missed == 0 {
+        write!(out, "played: all {} packets", c.received)?;
+    } else {
+        let causes = stream.gaps.as_ref().map(arrivals::causes).filter(|causes| !causes.is_empty());
+        let causes = causes.unwrap_or_else(|| format!("lost {}, late {}", c.lost, c.late));
+        write!(out, "missed: {missed} of {} packets: {causes}", c.received + c.lost)?;
+    }
+    writeln!(out)
+}
+
+/// Writes all that a summary leaves out about a stream.
+fn details(
+    out: &mut String,
+    stream: &StreamReport,
+    report: &Report,
+    (repairs, hints): (&redundancy::Repairs, &GapHints<'_>),
+) -> fmt::Result {
+    clocks::of_sender(out, stream)?;
+    waterfall(out, stream)?;
+    counters(out, stream, report)?;
+    if let Some(carried) = &stream.redundancy {
+        redundancy::redundancy(out, carried, stream.ptime_ns)?;
+    }
+    repairs.tell(out)?;
+    arrivals::curve(out, &stream.latency, hints.advice.as_ref())?;
+    receivers(out, &stream.receivers)?;
+    worst(out, stream)
+}
+
+fn machine(out: &mut String, report: &Report) -> fmt::Result {
     clocks::followed(out, report)?;
     clocks::tai(out, report)?;
     let host = &report.host;
@@ -92,8 +146,7 @@ fn write_report(out: &mut String, report: &Report, in_call: bool) -> fmt::Result
         processor(host.cpu_ns as f64 / 1e9, seconds),
         host.peak_bytes as f64 / 1e6,
         host.stalls
-    )?;
-    report.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
+    )
 }
 
 /// CPU share of a run. Short runs show CPU time instead, since mostly start-up, such as waiting for
@@ -121,7 +174,7 @@ fn head(out: &mut String, stream: &StreamReport, several: bool) -> fmt::Result {
         Nanos(stream.ptime_ns)
     )?;
     if let Some(profile) = &stream.encryption {
-        write!(out, ", sealed by SRTP ({profile})")?;
+        write!(out, ", encrypted with SRTP ({profile})")?;
     }
     if let Some(id) = &stream.stream_id {
         write!(out, ", stream id {id}")?;
@@ -173,14 +226,14 @@ fn counters(out: &mut String, stream: &StreamReport, report: &Report) -> fmt::Re
         let way = if drift < 0.0 { "slower" } else { "faster" };
         writeln!(
             out,
-            "card: {:.1} ppm {way} than the sender's, made up for by resampling",
+            "card: {:.1} ppm {way} than the sender's, corrected by resampling",
             drift.abs()
         )?;
     }
     for path in &stream.paths {
         writeln!(
             out,
-            "  by {}: {} received, {} of them first, {} lost",
+            "  via {}: {} received, {} of them first, {} lost",
             path.interface, path.received, path.first, path.lost
         )?;
     }
@@ -225,8 +278,7 @@ fn unsure(out: &mut String, uncertainty: Option<i64>) -> fmt::Result {
 fn receivers(out: &mut String, receivers: &[RemoteReceiver]) -> fmt::Result {
     for receiver in receivers {
         let (ssrc, address, lost) = (receiver.ssrc, &receiver.address, receiver.lost);
-        let stranger =
-            if receiver.trusted { "" } else { ", where nothing is sent to and no word counts" };
+        let stranger = if receiver.trusted { "" } else { " (ignored: not a destination)" };
         write!(out, "receiver {ssrc:08x} at {address}{stranger}: ")?;
         let is_lost = receiver.state == "lost";
         if is_lost {
@@ -234,7 +286,7 @@ fn receivers(out: &mut String, receivers: &[RemoteReceiver]) -> fmt::Result {
         }
         write!(out, "{lost} lost")?;
         if let Some(asked) = receiver.requested_ns {
-            write!(out, ", asked for {}", Nanos(asked))?;
+            write!(out, ", requested {}", Nanos(asked))?;
         }
         if let Some(repaired) = receiver.repaired.filter(|repaired| *repaired > 0) {
             let rest = receiver.unrepaired.unwrap_or(0);
@@ -251,8 +303,8 @@ fn receivers(out: &mut String, receivers: &[RemoteReceiver]) -> fmt::Result {
         let back = receiver.times_lost.saturating_sub(u32::from(is_lost));
         match back {
             0 => {}
-            1 => write!(out, "; stopped reporting once and came back")?,
-            times => write!(out, "; stopped reporting {times} times and came back")?,
+            1 => write!(out, "; stopped reporting once and returned")?,
+            times => write!(out, "; stopped reporting {times} times and returned")?,
         }
         writeln!(out)?;
     }
@@ -323,7 +375,7 @@ mod tests {
         };
         snapshot!(reported("lost", 2));
         assert!(!reported("connected", 0).contains("report"));
-        assert!(reported("left", 1).ends_with("stopped reporting once and came back\n"));
+        assert!(reported("left", 1).ends_with("stopped reporting once and returned\n"));
     }
 
     fn reported(counted: &Counters) -> String {

@@ -145,7 +145,7 @@ impl CallConnections {
                     match read(line) {
                         Ok(message) if fault.is_none() => {
                             if !self.tell(ConnectionEvent::Said(id, Box::new(message))) {
-                                fault = Some("more was said than could be answered".to_owned());
+                                fault = Some("too many requests to answer".to_owned());
                             }
                         }
                         Ok(_) => {}

@@ -16,19 +16,19 @@ pub struct Listening {
 #[derive(Debug, Error)]
 pub enum ListenError {
     #[error(
-        "{address} can be reached from other hosts, and none is trusted ({})\n\
+        "{address} is reachable from other hosts, and no host is trusted ({})\n\
          hint: run `taut pair` here and `taut pair HOST` on the other host, or listen on 127.0.0.1",
         list.display()
     )]
     NoTrustedPeers { address: SocketAddr, list: PathBuf },
     #[error(
-        "{0} can be reached from other hosts, and this one has no key to show; run taut id first"
+        "{0} is reachable from other hosts, and this host has no key; run taut id first"
     )]
     NoIdentity(SocketAddr),
-    #[error("listening on TCP {address}: {error}; {}", hint(error))]
+    #[error("cannot listen on TCP {address}: {error}; {}", hint(error))]
     Bind { address: SocketAddr, error: std::io::Error },
     #[error(
-        "starting the thread that answers: {0}; look at the limits of this user (ulimit -u, ulimit -n)"
+        "cannot start the server's thread: {0}; check this user's limits (ulimit -u, ulimit -n)"
     )]
     Thread(std::io::Error),
     #[error(transparent)]
@@ -38,13 +38,13 @@ pub enum ListenError {
 fn hint(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::AddrNotAvailable => {
-            "it is no address of this machine: give --listen one of those that ip address shows, or 0.0.0.0 for all"
+            "not an address of this machine: set --listen to one that ip address shows, or to 0.0.0.0 for all"
         }
         std::io::ErrorKind::PermissionDenied => {
-            "ports below 1024 are for root: choose another with --listen HOST:PORT"
+            "ports below 1024 need root: set another with --listen HOST:PORT"
         }
         _ => {
-            "another taut work or taut serve may run there already: choose another port with --listen HOST:PORT"
+            "another taut work or taut serve may use it: set another port with --listen HOST:PORT"
         }
     }
 }

@@ -75,20 +75,20 @@ impl fmt::Display for TurnedAway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotTrusted => {
-                "it has no key that is trusted here; if it may ask, run `taut pair` here, and there `taut pair HOST`"
+                "its key is not trusted here; to trust it, run `taut pair` here and `taut pair HOST` there"
             }
-            Self::TrustedNoMore => "it is trusted here no more",
+            Self::TrustedNoMore => "it is no longer trusted here",
             Self::TrustsNot => {
-                "it does not trust this machine; run `taut pair` here, and there `taut pair HOST`"
+                "it does not trust this machine; run `taut pair` here and `taut pair HOST` there"
             }
-            Self::HungUp => "it hung up before the handshake was done",
+            Self::HungUp => "it closed the connection during the handshake",
             Self::Slow => {
-                return write!(f, "its handshake was not done within {SHOWING:?}");
+                return write!(f, "its handshake took longer than {SHOWING:?}");
             }
-            Self::NoHandshake => "it speaks no TLS 1.3 as taut does; if it is taut, update both",
-            Self::Plain => "it asked without TLS, which is for programs of this machine alone",
-            Self::OtherHost => "a program here, such as a browser, asked for another host than this",
-            Self::TooMany => "too many connections are there that have not shown whose they are",
+            Self::NoHandshake => "TLS 1.3 handshake failed; if it is taut, update both",
+            Self::Plain => "its request was without TLS, which only local programs may use",
+            Self::OtherHost => "a local program, such as a browser, requested another host",
+            Self::TooMany => "too many unauthenticated connections",
         })
     }
 }

@@ -104,7 +104,7 @@ pub(crate) fn router(
 
 pub(crate) fn without_workshop() -> Router {
     Router::new().fallback(|| async {
-        let why = "this port takes calls, and answers no HTTP; run: taut call HOST:PORT";
+        let why = "this port accepts calls, not HTTP; run: taut call HOST:PORT";
         HttpRefusal::new(StatusCode::NOT_FOUND, why)
     })
 }
@@ -131,13 +131,12 @@ async fn admit(
 ) -> Response {
     let refused = match &caller.proven {
         Some((key, _)) => {
-            let why = "this host is trusted here no more; run there: taut trust NAME KEY";
+            let why = "this host is no longer trusted here; run there: taut trust NAME KEY";
             desk.name(*key).is_none().then_some((TurnedAway::TrustedNoMore, why))
         }
         None => (!names_this_host(request.headers())).then_some((
             TurnedAway::OtherHost,
-            "over plain HTTP the Host header is to be localhost or a loopback address; ask for \
-             127.0.0.1, or by TLS",
+            "with plain HTTP the Host header must be localhost or a loopback address; use 127.0.0.1, or TLS",
         )),
     };
     match refused {
@@ -172,8 +171,7 @@ async fn asked<T: Send + 'static>(
 }
 
 fn failed() -> HttpRefusal {
-    let why = "the worker failed to answer, which is a fault of its own; look at what taut work \
-               printed, and tell its makers";
+    let why = "internal error of the worker; check the output of taut work, and report it";
     HttpRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, why)
 }
 
@@ -240,8 +238,7 @@ async fn open(
 ) -> Result<(StatusCode, Json<WorkStream>), HttpRefusal> {
     let request = read(&headers, body).await?;
     if request.cleartext && !caller.is_here() {
-        let why = "datagrams without a seal are for measuring on the loopback interface alone; leave \
-                   cleartext out";
+        let why = "cleartext datagrams are only for measurements on the loopback interface; remove cleartext";
         return Err(HttpRefusal::new(StatusCode::UNPROCESSABLE_ENTITY, why));
     }
     let cleartext = request.cleartext;
@@ -316,8 +313,7 @@ async fn read(headers: &HeaderMap, body: Body) -> Result<StreamRequest, HttpRefu
     // Without permission (CORS), pages in a browser may send other types, but not JSON.
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.split(';').next().is_none_or(|kind| kind.trim() != "application/json") {
-        let why = "the body is to be JSON and to say so; write Content-Type: application/json (curl \
-                   --json does)";
+        let why = "the body must be JSON; set Content-Type: application/json (curl --json does)";
         return Err(HttpRefusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
     let bytes = whole(body).await?;
@@ -327,14 +323,13 @@ async fn read(headers: &HeaderMap, body: Body) -> Result<StreamRequest, HttpRefu
         .and_then(|asked| asked.get("version").and_then(serde_json::Value::as_u64));
     if let Some(version) = version.filter(|version| *version != u64::from(VERSION)) {
         let why = format!(
-            "this worker speaks version {VERSION}, and was asked in version {version}; update taut on both \
-             hosts"
+            "unsupported version {version}: this worker supports version {VERSION}; update taut on both hosts"
         );
         return Err(WorkRefused::BadRequest(why).into());
     }
     serde_json::from_slice(&bytes).map_err(|error| {
         let why =
-            format!("the request is not what /v1/openapi.json describes ({error}); see there");
+            format!("invalid request: {error}; see /v1/openapi.json");
         HttpRefusal::new(StatusCode::UNPROCESSABLE_ENTITY, why)
     })
 }
@@ -343,11 +338,11 @@ async fn whole(body: Body) -> Result<Bytes, HttpRefusal> {
     match tokio::time::timeout(BODY_LIMIT, to_bytes(body, MAX_BODY)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(_)) => {
-            let why = format!("a body of more than {MAX_BODY} bytes asks for nothing; send less");
+            let why = format!("the body exceeds {MAX_BODY} bytes; send less");
             Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, why))
         }
         Err(_) => {
-            let why = format!("the body did not come within {BODY_LIMIT:?}; send it again");
+            let why = format!("timeout: no complete body within {BODY_LIMIT:?}; send it again");
             Err(HttpRefusal::new(StatusCode::REQUEST_TIMEOUT, why))
         }
     }
@@ -357,7 +352,7 @@ fn random() -> Result<[u8; SECRET_BYTES], HttpRefusal> {
     let mut bytes = [0; SECRET_BYTES];
     let filled = SystemRandom::new().fill(&mut bytes);
     filled.map(|()| bytes).map_err(|_| {
-        let why = "the system gave no random bytes to seal a stream by; try again";
+        let why = "cannot read random bytes for the stream's key; try again";
         HttpRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, why)
     })
 }
@@ -368,18 +363,18 @@ fn number(id: &str) -> Result<u32, HttpRefusal> {
 
 fn no_stream(id: &str) -> HttpRefusal {
     let id: String = id.chars().take(20).collect();
-    let why = format!("no stream {id:?} of yours is open here; GET /v1/streams lists yours");
+    let why = format!("you have no open stream {id:?}; GET /v1/streams lists yours");
     HttpRefusal::new(StatusCode::NOT_FOUND, why)
 }
 
 async fn unknown(uri: Uri) -> HttpRefusal {
     let path: String = uri.path().chars().take(80).collect();
-    let why = format!("nothing answers at {path:?}; /v1/openapi.json says what does");
+    let why = format!("no resource at {path:?}; see /v1/openapi.json");
     HttpRefusal::new(StatusCode::NOT_FOUND, why)
 }
 
 async fn not_so(method: Method, uri: Uri) -> HttpRefusal {
-    let why = format!("{method} does nothing at {}; /v1/openapi.json says what does", uri.path());
+    let why = format!("unsupported method {method} at {}; see /v1/openapi.json", uri.path());
     HttpRefusal::new(StatusCode::METHOD_NOT_ALLOWED, why)
 }
 

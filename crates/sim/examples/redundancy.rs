@@ -1,10 +1,10 @@
-//! Prints residual losses with redundancy, per method, budget and bandwidth, and the cost per
+//! Prints residual losses with redundancy per method, budget and bandwidth, and the cost per
 //! packet: `cargo run --release -p tautline-sim --example redundancy [PACKETS]`.
 //!
-//! Packets of 1 ms, mono, 24 bits; the same losses for every method. The bound counts packets with
-//! no surviving datagram from their own to the last that could restore them: no method can do
-//! better at any bandwidth.
-#![expect(clippy::print_stdout, reason = "a table is what it is for")]
+//! Packets of 1 ms are mono with 24 bits. All methods get the same losses. The bound counts packets
+//! for which no datagram survives, from their own to the last one that could restore them. No
+//! method can do better at any bandwidth.
+#![expect(clippy::print_stdout, reason = "it prints a table")]
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ fn losses(loss: Loss, packets: usize) -> Vec<bool> {
         .collect()
 }
 
-/// Number of packets in runs of losses longer than the window.
+/// Returns the number of packets in runs of losses longer than the window.
 fn bound(lost: &[bool], window: usize) -> usize {
     let mut run = 0;
     lost.iter()

@@ -1,4 +1,4 @@
-//! Draws how the servo synchronizes a card, as an SVG on standard output:
+//! Draws how the servo synchronises a card, as an SVG on standard output:
 //!
 //! ```text
 //! cargo run --release -p tautline-sim --example servo > docs/figures/servo.svg
@@ -41,7 +41,7 @@ fn main() -> std::io::Result<()> {
     };
     let heard = &play(scenario, Span::from_secs(SECONDS))[0];
     let mut line = String::new();
-    // Blocks are 1 ms long; the first is played a few milliseconds after the start.
+    // Blocks are 1 ms long. The first one plays a few milliseconds after the start.
     for (index, error) in heard.errors.iter().enumerate().step_by(50) {
         let (x, y) = (across(index as f64 / 1000.0), down(error.as_micros_f64()));
         let _ = write!(line, "{x:.1},{y:.1} ");

@@ -1,5 +1,5 @@
-//! What the ordinary thread of a receiver does, at the beat of a real one: it hears the other end, looks
-//! how the stream stands, and lets the policy decide.
+//! Ordinary thread of a receiver, at the interval of a real one. It handles messages of the other
+//! end, reads the status of the stream, and calls the policy.
 
 use tautline_proto::codec::MakeDecoder;
 use tautline_proto::counters::Counters;
@@ -30,7 +30,7 @@ pub(crate) const BEAT: Span = Span::from_millis(20);
 pub(crate) struct Ordinary {
     pub(crate) policy: ReceivePolicy,
     talks: bool,
-    /// The link offset at the last look.
+    /// Link offset at the last call.
     kept: Span,
     next: LocalTime,
     starved: u64,
@@ -100,7 +100,7 @@ impl Ordinary {
         self.policy.take(passage);
     }
 
-    /// Hears what `host` said, and makes of it what the next report tells.
+    /// Handles the messages of `host`, and updates the next report.
     pub(crate) fn hear(
         &mut self,
         reported: (Host, Vec<Event>),
@@ -123,7 +123,7 @@ impl Ordinary {
         self.talks && session.deadline() <= now
     }
 
-    /// Keeps another latency from now on.
+    /// Changes the latency from now on.
     ///
     /// # Panics
     /// If the policy refuses it.
@@ -134,8 +134,8 @@ impl Ordinary {
         assert!(kept.is_ok(), "{kept:?}");
     }
 
-    /// The card woke at this instant, which is `woke` by the host's clock, having played silence of its own if it
-    /// `starved`: now and then the ordinary thread runs.
+    /// Runs the ordinary thread now and then. The card woke at this time, which is `woke` on the
+    /// host's clock. `starved` is whether it played its own silence before.
     pub(crate) fn look(
         &mut self,
         receiver: &mut JitterBuffer,
@@ -163,7 +163,7 @@ impl Ordinary {
         }
     }
 
-    /// How the stream stands, with what went wrong since the last look between the two instants.
+    /// Returns the status of the stream, with the faults between the two times.
     fn status(&mut self, receiver: &JitterBuffer, from: LocalTime, to: LocalTime) -> StreamStatus {
         let counters = receiver.counters();
         let before = core::mem::replace(&mut self.counted, *counters);

@@ -1,4 +1,5 @@
-//! A simulated sound card: when it wakes its program, and which instants its frames have.
+//! A simulated sound card: when it wakes its program, and at which times its frames meet the
+//! converter.
 
 use fastrand::Rng;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -10,15 +11,15 @@ use crate::link::Jitter;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CardModel {
     pub period: Frames,
-    /// Periods in its ring, two at least.
+    /// Number of periods in its ring, at least two.
     pub periods: i64,
-    /// How its converter's clock errs against true time.
+    /// Error of the converter's clock relative to true time.
     pub error: ClockError,
     pub wakes_late: Jitter,
 }
 
 impl CardModel {
-    /// A card of 48-frame periods, two of them, that is right and wakes its program in time.
+    /// A card with two periods of 48 frames, without errors, that wakes its program in time.
     pub const IDEAL: Self = Self {
         period: Frames::new(48),
         periods: 2,
@@ -52,29 +53,30 @@ impl SimCard {
         Self { model, rate, clock, rng: Rng::with_seed(!seed), next: 0 }
     }
 
-    /// When frame `index` meets the converter, asked no later than that.
+    /// Time at which frame `index` meets the converter. Call it no later than that time.
     fn meets(&mut self, index: i64, now: TrueTime) -> TrueTime {
         let reading = LocalTime::ZERO + self.rate.span_of(Frames::new(index));
         let start = self.model.error.start - LocalTime::ZERO;
         self.clock.when(reading + start, now)
     }
 
-    /// The frame that the next block begins with if the card drops none.
+    /// The first frame of the next block if the card drops none.
     pub(crate) const fn next_frame(&self) -> i64 {
         self.next
     }
 
-    /// When the program wakes to take the next captured block, asked no later than that.
+    /// Time at which the program wakes to take the next captured block. Call it no later than that
+    /// time.
     pub(crate) fn capture_wake(&mut self, now: TrueTime) -> TrueTime {
         let full = self.meets(self.next + self.model.period.count(), now);
         full.after(self.late())
     }
 
-    /// When the program wakes to fill the next block to be played: once its place in the ring is
-    /// free.
+    /// Time at which the program wakes to fill the next block to play. Its place in the ring is
+    /// free then.
     pub(crate) fn playback_wake(&mut self, now: TrueTime) -> TrueTime {
         let lead = self.model.period.count() * (self.model.periods - 1);
-        // It begins to run with a ring of silence.
+        // The card starts with a ring of silence.
         self.next = self.next.max(lead);
         let free = self.meets(self.next - lead, now);
         free.after(self.late())
@@ -84,8 +86,8 @@ impl SimCard {
         self.model.wakes_late.draw(&mut self.rng)
     }
 
-    /// The program takes the next captured block at `now`: its first frame and when that met the
-    /// converter, and the frames that the card had to drop before it.
+    /// Takes the next captured block at `now`. Returns its first frame, the time at which that
+    /// frame met the converter, and the number of frames that the card dropped before it.
     pub(crate) fn capture(&mut self, now: TrueTime) -> (i64, TrueTime, Frames) {
         let ring = self.model.period.count() * self.model.periods;
         let mut skipped = 0;
@@ -97,8 +99,8 @@ impl SimCard {
         (first, self.met(first, now), Frames::new(skipped))
     }
 
-    /// The program fills the next block at `now`: its first frame and when that will meet the
-    /// converter, and the frames that the card played as silence of its own before it.
+    /// Fills the next block at `now`. Returns its first frame, the time at which that frame meets
+    /// the converter, and the number of frames of silence that the card played before it.
     pub(crate) fn play(&mut self, now: TrueTime) -> (i64, TrueTime, Frames) {
         let mut skipped = 0;
         while self.past_meets(self.next + skipped, now) {

@@ -1,4 +1,4 @@
-//! The clock of one simulated host or card: true time in, its own reading out, and back.
+//! Clock of a simulated host or card. Converts true time to its reading, and back.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use fastrand::Rng;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Ppm;
 
-/// An instant of the world: what a perfect clock would show. Only the simulator knows it.
+/// An instant of true time, as a perfect clock would show. Only the simulator knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct TrueTime(i64);
 
@@ -34,16 +34,16 @@ impl TrueTime {
 pub struct ClockError {
     pub start: LocalTime,
     pub rate: Ppm,
-    /// Standard deviation by which the rate error wanders in the root of a second (a random walk of
-    /// the frequency, as temperature makes it).
+    /// Standard deviation of the rate's random walk, per square root of a second. Temperature
+    /// causes such a walk.
     pub wander: Ppm,
 }
 
 impl ClockError {
     pub const NONE: Self = Self { start: LocalTime::ZERO, rate: Ppm::ZERO, wander: Ppm::ZERO };
 
-    /// A host's clock that shows `start` at the beginning and is off by `ppm`, which wanders by 0.01
-    /// ppm in the root of a second, as a quartz in a room does.
+    /// Clock of a host that shows `start` at the beginning and is off by `ppm`. The rate wanders by
+    /// 0.01 ppm per square root of a second, like a quartz at room temperature.
     pub fn quartz(start: LocalTime, ppm: f64) -> Self {
         Self { start, rate: Ppm::from_f64(ppm), wander: Ppm::from_f64(0.01) }
     }
@@ -63,19 +63,18 @@ struct Stretch {
     rate: Ppm,
 }
 
-/// A clock that errs as told, the same for the same seed.
+/// A clock with this error. The same seed gives the same clock.
 #[derive(Debug, Clone)]
 pub struct SimClock {
     wander: f64,
     rng: Rng,
     events: VecDeque<(TrueTime, ClockEvent)>,
-    /// The newest stretches; earlier instants than the oldest read as the oldest continued
-    /// backwards.
+    /// The newest stretches. For earlier times, the oldest one is extended backwards.
     stretches: VecDeque<Stretch>,
 }
 
 const STRETCH: Span = Span::from_millis(250);
-/// Stretches kept for readings of the recent past: 16 s.
+/// Number of stretches that are kept for readings of the recent past: 16 s.
 const KEPT: usize = 64;
 
 impl SimClock {
@@ -99,11 +98,11 @@ impl SimClock {
             .map_or(LocalTime::ZERO, |stretch| stretch.reading_at(at))
     }
 
-    /// When the clock will have shown `reading`, seen from `now`: no earlier than `now`.
+    /// Time at which the clock shows `reading`, as predicted at `now`. No earlier than `now`.
     pub fn when(&mut self, reading: LocalTime, now: TrueTime) -> TrueTime {
         let mut at = now;
-        // The rate is within a few hundred ppm of one, so each round leaves a ten-thousandth of
-        // the error.
+        // The rate differs from one by at most a few hundred ppm. So each iteration reduces the
+        // error to a ten-thousandth.
         for _ in 0..6 {
             let left = reading - self.reading(at);
             if left <= Span::ZERO {
@@ -152,7 +151,7 @@ impl Stretch {
     }
 }
 
-/// A normally distributed number (Box and Muller's method).
+/// Returns a normally distributed number (Box–Muller transform).
 pub(crate) fn normal(rng: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.f64()).ln()).sqrt();
     radius * (core::f64::consts::TAU * rng.f64()).cos()

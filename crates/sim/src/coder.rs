@@ -1,5 +1,6 @@
-//! What stands for Opus in a world: packets as long as its own, out of which comes the very sound that went in, as late
-//! as of Opus. What a coder does to the sound is no part of a simulation; what its packets do to a path is.
+//! Substitute for Opus in a world. Its packets are as long as those of Opus. Its output is exactly
+//! its input, with the delay of Opus. The simulation does not cover what a codec does to the sound,
+//! only what its packets do to a path.
 
 use tautline_proto::codec::{Codec, Decode, Encode, Opus, Undecodable};
 use tautline_proto::stream::Coding;
@@ -9,7 +10,7 @@ use tautline_proto::units::{Channels, Rate};
 use crate::heard::{VALUES, value};
 use crate::scenario::{OTHER_CHANNELS, Scenario};
 
-/// What the sender of a scenario compresses by.
+/// Returns the codings that the sender of a scenario uses.
 pub(crate) fn codings(scenario: &Scenario) -> impl Iterator<Item = Coding> {
     let adapted = scenario.adapts.iter().flat_map(|limits| limits.codings.iter().copied());
     let own = Some(scenario.format.coding())
@@ -17,7 +18,7 @@ pub(crate) fn codings(scenario: &Scenario) -> impl Iterator<Item = Coding> {
     adapted.chain(own).filter(|coding| coding.coder.is_some())
 }
 
-/// Makes what codes a stream by these, where they are Opus.
+/// Creates the encoders of a stream for those of these codings that are Opus.
 pub(crate) fn encoders(
     codings: impl Iterator<Item = Coding>,
     channels: Channels,
@@ -39,7 +40,8 @@ pub(crate) fn decoder(
     Some(Box::new(SimDecoder { coder, channels }))
 }
 
-/// What stands before the number of the first frame: one frame of CELT of so many samples (RFC 6716 §3.1).
+/// Returns the byte in front of the number of the first frame: one CELT frame of `packet` samples
+/// (RFC 6716 §3.1).
 fn head(packet: Frames) -> Option<u8> {
     let celt = match packet.count() {
         120 => 16,
@@ -66,7 +68,7 @@ impl Encode for SimEncoder {
     fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize> {
         let packet = Frames::from_len(samples.len() / self.channels.count());
         let index = ((samples.first()? + 1.0) * VALUES as f32 / 2.0) as i64;
-        // What comes out first went in so long ago.
+        // The first output frame is this much older than the input.
         let coder = Codec::Opus(self.opus);
         let index = (index - coder.delay().count()).rem_euclid(VALUES) as u16;
         let payload = room.get_mut(..coder.payload_bytes((self.channels, packet), 0))?;
@@ -104,7 +106,7 @@ impl Decode for SimDecoder {
         Ok(())
     }
 
-    /// Silence: whoever judges the sound takes nothing for what was sent.
+    /// Conceals with silence, which cannot be mistaken for sent sound.
     fn conceal(&mut self, out: &mut [f32]) -> bool {
         out.fill(0.0);
         true

@@ -1,4 +1,4 @@
-//! What goes wrong with a stream: faults of its sender, and another sender at the same address.
+//! Faults of a stream: faults of its sender, and another sender at the same address.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,17 +10,17 @@ use tautline_proto::wrap;
 
 use crate::clock::TrueTime;
 
-/// What goes wrong with the sender of a stream at an instant, between two blocks.
+/// Fault of the sender of a stream at an instant between two blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SenderFault {
-    /// Its RTP timestamps jump by so much, either way; its sequence goes on.
+    /// Its RTP timestamps jump by this much in either direction. Its sequence numbers continue.
     TimeJumps(Frames),
-    /// Its sequence goes on from another number; its timestamps go on.
+    /// Its sequence numbers continue from another number. Its timestamps continue.
     SequenceRestarts(u16),
-    /// Its program starts anew, with everything chosen anew and no goodbye.
+    /// Its program restarts with another identity and without a goodbye.
     Restarts(Identity),
     Lies(Lie, TrueTime),
-    /// It goes on from another place, as a host does that is given another address.
+    /// It continues from another address, as a host does that gets another address.
     Moves(Endpoint),
 }
 
@@ -29,19 +29,19 @@ pub fn place(network: u32, number: u8) -> Endpoint {
     Endpoint::new(SocketAddr::from((address, 5004)), network)
 }
 
-/// From where the stream is sent, and from where over a second network.
+/// Addresses from which the stream is sent: on its network, and on a second network.
 pub fn home() -> [Endpoint; 2] {
     [place(1, 1), place(2, 1)]
 }
 
-/// What reports say that is not so, in every second one.
+/// False information in every second report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
-    /// The sender report is from a time so much later: its NTP timestamp (RFC 3550 §6.4.1).
+    /// The sender report claims a time this much later: its NTP timestamp (RFC 3550 §6.4.1).
     Report(Span),
-    /// The sender's clock shows so much more, there and as reference time (RFC 3611 §4.4).
+    /// The sender's clock is this much ahead, there and in the reference time (RFC 3611 §4.4).
     Clock(Span),
-    /// Questions were answered after so much longer a wait (RFC 3611 §4.5).
+    /// Requests were answered after a wait this much longer (RFC 3611 §4.5).
     Wait(Span),
 }
 
@@ -85,7 +85,7 @@ const EXTENDED: u8 = 207;
 const REFERENCE_TIME: u8 = 4;
 const DELAYS: u8 = 5;
 
-/// Adds to a time in seconds and binary fractions: 32 bits of each, or 16.
+/// Adds to a time in seconds and binary fractions, with 32 or 16 bits each.
 fn later(field: &mut [u8], by: Span) {
     let fraction = 4 * field.len() as u32;
     let units = (i128::from(by.as_nanos()) << fraction) / 1_000_000_000;
@@ -94,27 +94,27 @@ fn later(field: &mut [u8], by: Span) {
     field.copy_from_slice(&bytes[bytes.len() - field.len()..]);
 }
 
-/// Another sender that sends to the same address, as fast.
+/// Another sender that sends to the same address at the same rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intruder {
-    /// Under which name it sends: with the stream's own SSRC it poses as its sender.
+    /// Identity under which it sends. With the SSRC of the stream it poses as the stream's sender.
     pub identity: Identity,
-    /// From where it sends: from [`home`] nothing tells the two apart.
+    /// Address from which it sends. With [`home`] the two senders cannot be distinguished.
     pub from: Endpoint,
     pub sends: (TrueTime, TrueTime),
 }
 
-/// A value that no frame of the stream has.
+/// Value that no frame of the stream has.
 pub(crate) const STRANGE: f32 = 0.4;
 
-/// Which captured frame a position in the stream is, whatever befell it.
+/// Maps positions in the stream to captured frames, including all faults.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Timeline {
-    /// From the newest to the oldest: RTP timestamp and number of the frame where each run begins.
+    /// RTP timestamp and number of the first frame of each run, the newest run first.
     runs: VecDeque<(u32, i64)>,
 }
 
-/// Runs of which frames may still be heard.
+/// Number of runs whose frames may still be played.
 const RUNS: usize = 4;
 
 impl Timeline {
@@ -128,16 +128,16 @@ impl Timeline {
         begins.wrapping_add(wrap::rtp_timestamp(index - first))
     }
 
-    /// The captured frame that is at `media`, of the newest run that reaches it, where those before
-    /// `end` were captured.
+    /// Captured frame at `media`, from the newest run that includes it. Only frames before `end`
+    /// were captured.
     pub(crate) fn frame(&self, media: MediaTime, mut end: i64) -> i64 {
         let timestamp = wrap::rtp_timestamp(media.as_frames());
         let mut nearest = 0;
         for &(begins, first) in &self.runs {
-            // The last one that was captured by then: timestamps begin again after a day.
+            // The last such frame captured by then. Timestamps wrap after a day.
             let one = first + i64::from(timestamp.wrapping_sub(begins));
             nearest = end - (end - one).rem_euclid(1 << 32);
-            // The first block of a run may be asked for from a frame before it.
+            // The first block of a run may be requested from an earlier frame on.
             if (first - SLACK..end).contains(&nearest) {
                 return nearest;
             }
@@ -147,7 +147,7 @@ impl Timeline {
     }
 }
 
-/// Frames by which a block may begin before its run.
+/// Maximum number of frames by which a block may begin before its run.
 const SLACK: i64 = 4_096;
 
 #[cfg(test)]

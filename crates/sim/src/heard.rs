@@ -1,6 +1,6 @@
-//! What a receiver played, held against what was captured.
+//! Compares the sound that a receiver played with the sound that was captured.
 //!
-//! Each captured frame has a value of its own, so each played frame says which one it was.
+//! Each captured frame has a unique value, so each played frame shows which one it is.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -15,52 +15,53 @@ use tautline_proto::units::Rate;
 
 use crate::clock::TrueTime;
 
-/// What one receiver played, held against what was captured, by true time.
+/// Sound that one receiver played, compared with the captured sound, by true time.
 #[derive(Debug, Clone, Default)]
 pub struct Heard {
     pub who: String,
     pub counters: Counters,
-    /// Of each datagram of the stream in the order of sending, whether any path carried it.
+    /// For each datagram of the stream in the order of sending, whether any path carried it.
     pub carried: Vec<bool>,
     pub blocks: u64,
-    /// True latency of the first frame of each block that began with sound, less the link offset.
+    /// True latency of the first frame of each block that began with sound, minus the link offset.
     pub errors: Vec<Span>,
-    /// Runs of frames that were not heard as they were captured, by length: holes and the fades at
+    /// Number of runs of frames that were not played as captured, by length: gaps and the fades at
     /// their ends.
     pub spoilt: BTreeMap<i64, u64>,
-    /// Runs of blocks with frames missing, by how many those were.
+    /// Number of runs of blocks with missing frames, by the number of those frames.
     pub holes: BTreeMap<i64, u64>,
-    /// Bytes of the stream's datagrams, those of all networks together.
+    /// Bytes of the stream's datagrams, on all networks together.
     pub bytes: u64,
     pub resyncs: Vec<(TrueTime, Resync)>,
     pub offsets: Vec<(TrueTime, Span)>,
-    /// Every packet that was not there at its turn, under one cause.
+    /// Every packet that was missing at its turn, each with one cause.
     pub gaps: Gaps,
     pub curve: Vec<CurvePoint>,
     pub advised: Option<Span>,
     pub notes: Vec<ReceiveNote>,
-    /// What became of the link offset that arrivals ask for, kept or not.
+    /// History of the link offset that arrivals need, whether it was used or not.
     pub journal: Journal,
-    /// Frames of silence that the card played since its program was late.
+    /// Frames of silence that the card played because its program was late.
     pub starved: Frames,
-    /// The first frame that was neither the one that was due nor silence: when, which was due, and
-    /// which was heard.
+    /// The first frame that was neither the due one nor silence: the time, the due frame, and the
+    /// played frame.
     pub first_wrong: Option<(TrueTime, i64, i64)>,
     missing: i64,
-    /// Times of ten milliseconds or more in which nothing was heard as it was captured, once
-    /// something had been: since when, until when.
+    /// Times of ten milliseconds or more, after the first sound, in which nothing was played as
+    /// captured: start and end.
     pub silences: Vec<(TrueTime, TrueTime)>,
-    /// The loudest sample, where a resampler does not ring.
+    /// The loudest sample where a resampler does not ring.
     pub loudest: f32,
-    /// The loudest sample where it does: around the end of the ramp, which falls there by two.
+    /// The loudest sample where a resampler rings: around the end of the ramp, where it falls by
+    /// two.
     pub loudest_ringing: f32,
-    /// A digest of every sample of every block that was played, in order.
+    /// Digest of every sample of every block played, in order.
     pub digest: u64,
-    /// The first channel of what was played, where the scenario has real sound.
+    /// The first channel of the played sound, if the scenario has real sound.
     pub played: Vec<f32>,
     last_right: Option<TrueTime>,
     begun: bool,
-    /// Frames of the present run that is not as it was captured.
+    /// Frames in the current run of frames that were not played as captured.
     run: i64,
     fading: i64,
 }
@@ -96,8 +97,8 @@ impl Heard {
         }
     }
 
-    /// How many packets nothing could have brought back: those of which every datagram was lost from
-    /// their own to the last of `window` more. Of streams that send one datagram for each packet.
+    /// Returns the number of packets that cannot be repaired: all datagrams from their own to the
+    /// last of `window` more were lost. For streams that send one datagram per packet.
     pub fn beyond_repair(&self, window: usize) -> u64 {
         let lost_again = |all: &[bool]| all.iter().all(|carried| !carried);
         self.carried.windows(window + 1).filter(|all| lost_again(all)).count() as u64
@@ -107,14 +108,14 @@ impl Heard {
         Frames::new(self.spoilt.keys().next_back().copied().unwrap_or(0))
     }
 
-    /// Whether something was heard as it was captured in the last tenth of a second of a run that
-    /// took so long.
+    /// Whether anything was played as captured in the last tenth of a second of a run of length
+    /// `whole`.
     pub fn received_until(&self, whole: Span) -> bool {
         let least = TrueTime::ZERO.after(whole - Span::from_millis(100));
         self.last_right.is_some_and(|last| last >= least)
     }
 
-    /// The error that this share of the blocks do not exceed, either way.
+    /// Absolute error that this share of the blocks does not exceed.
     pub fn error_at(&self, share: f64) -> Option<Span> {
         let mut errors: Vec<Span> = self.errors.iter().map(|error| error.abs()).collect();
         errors.sort_unstable();
@@ -123,15 +124,15 @@ impl Heard {
     }
 }
 
-/// Of the hash FNV-1a of 64 bits (Fowler, Noll, Vo), here over words: its beginning and its prime.
+/// Offset basis and prime of the 64-bit hash FNV-1a (Fowler, Noll, Vo), here over words.
 const DIGEST: u64 = 0xCBF2_9CE4_8422_2325;
 const DIGEST_PRIME: u64 = 0x0000_0100_0000_01B3;
 
-/// Values of frames repeat after this many: 1.4 s at 48 kHz.
+/// Values of frames repeat after this many frames: 1.4 s at 48 kHz.
 pub(crate) const VALUES: i64 = 1 << 16;
 
-/// The value that frame `index` has in its first channel: odd, so never silence, and exact in 24
-/// bits. A ramp, so that also a frame between two says which it is.
+/// Returns the value of frame `index` in its first channel. It is odd, so it is never silence, and
+/// exact in 24 bits. The values are a ramp, so a position between two frames can be recognised too.
 pub(crate) fn value(index: i64) -> f32 {
     (2 * index.rem_euclid(VALUES) + 1 - VALUES) as f32 / VALUES as f32
 }
@@ -146,12 +147,13 @@ fn index_of(value: f32, expected: i64) -> Option<i64> {
     Some(expected + if away >= VALUES / 2 { away - VALUES } else { away })
 }
 
-/// Frames around the end of the ramp where a resampler rings, and how far off its ripple of 0.001 dB
-/// puts those elsewhere.
+/// Frames around the end of the ramp where a resampler rings, and the maximum error that its ripple
+/// of 0.001 dB causes elsewhere.
 const RINGS: i64 = 64;
 const RIPPLE: f64 = 6.0;
 
-/// Whether `sample` is what was captured at `index`, or just after it where frames are resampled.
+/// Whether `sample` is the frame captured at `index`. If frames are resampled, it may be just after
+/// it.
 pub(crate) fn is_sound(sample: f32, index: i64, copied: bool) -> bool {
     if copied {
         return index_of(sample, index) == Some(index);
@@ -175,12 +177,13 @@ impl Heard {
 
 const SHORTEST_SILENCE: Span = Span::from_millis(10);
 
-/// Frames of a fade, in which the sound is not its own.
+/// Frames of a fade, in which the sound differs from the captured sound.
 const FADE: i64 = 56;
 
 impl Heard {
-    /// Takes what was played at `now`; whether anything `disturbed` the card. It begins with that frame by the
-    /// receiver's word, or just after it unless it is `copied`.
+    /// Takes the sound played at `now`. `disturbed` is whether anything disturbed the card. The
+    /// sound begins with the frame that the receiver reports, or just after it unless it is
+    /// `copied`.
     pub(crate) fn take(
         &mut self,
         sound: &[f32],
@@ -216,14 +219,14 @@ impl Heard {
                 }
             }
         }
-        // The frames at the edges of a resampled ramp are right whatever they are.
+        // Frames at the edges of a resampled ramp always count as correct.
         if right > sound.len() / 2 {
             self.count_silence(now, sound.len());
         }
     }
 
     fn count_silence(&mut self, now: TrueTime, frames: usize) {
-        // From one block to the next; a card of another rate is not far off.
+        // The time from one block to the next. A card of another rate is not far off.
         let block = Rate::HZ_48000.span_of(Frames::from_len(frames));
         if let Some(last) = self.last_right.replace(now)
             && now.since(last) >= SHORTEST_SILENCE + block

@@ -1,10 +1,11 @@
-//! A deterministic world that drives tautline's machines in virtual time.
+//! A deterministic simulator that drives tautline's state machines in virtual time.
 //!
-//! Hosts have clocks that err ([`clock`]), paths do to packets what networks do ([`link`]), cards
-//! wake when their own clocks say so ([`card`]); the very machines of `proto` send, receive and
-//! talk over them ([`world`]), several senders share one link ([`world::shared`]), two ends are in a call ([`call`]), or a
-//! plugin runs elsewhere ([`offload`]). The same seed gives the same bytes. Networks are named after places
-//! ([`preset`]), each with where its figures come from, or recorded ([`trace`]).
+//! Hosts have clocks with errors ([`clock`]), paths affect packets as networks do ([`link`]), and
+//! cards wake according to their own clocks ([`card`]). The state machines of `proto` send, receive
+//! and report over them ([`world`]). Several senders share one link ([`world::shared`]), two ends
+//! are in a call ([`call`]), or a plugin runs elsewhere ([`offload`]). The same seed gives the same
+//! bytes. Networks are named after places ([`preset`]) and give the sources of their values, or are
+//! recorded ([`trace`]).
 #![forbid(unsafe_code)]
 
 mod beat;

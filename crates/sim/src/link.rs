@@ -1,4 +1,4 @@
-//! One way of a network path: when each packet arrives, once, twice or never.
+//! One direction of a network path. It determines when each packet arrives: once, twice or never.
 
 mod path;
 
@@ -11,18 +11,18 @@ use crate::trace::Trace;
 pub use path::Path;
 pub(crate) use path::Pauses;
 
-/// How much later than the fastest a packet comes.
+/// Delay of a packet relative to the fastest packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Jitter {
     None,
-    /// Evenly between nothing and this.
+    /// Uniformly distributed from zero to this.
     Uniform(Span),
-    /// Half of a normal distribution of this deviation.
+    /// Half of a normal distribution with this standard deviation.
     HalfNormal(Span),
-    /// Exponentially, this much on average.
+    /// Exponentially distributed with this mean.
     Exponential(Span),
-    /// By Pareto's law: at least `scale`, with a tail the heavier the smaller `shape`; never more
-    /// than `most`.
+    /// Pareto distribution: at least `scale`, at most `most`. A smaller `shape` gives a heavier
+    /// tail.
     Pareto {
         scale: Span,
         shape: f64,
@@ -46,13 +46,13 @@ impl Jitter {
     }
 }
 
-/// Loss that comes in bursts: a chain of two states (Gilbert 1960, Elliott 1963).
+/// Loss in bursts: a Markov chain with two states (Gilbert 1960, Elliott 1963).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Loss {
-    /// Chance that a good packet is followed by a bad state.
+    /// Probability that the bad state follows a packet in the good state.
     pub into_bad: f64,
-    /// Chance that a bad packet is followed by the good state; its inverse is the mean length of a
-    /// burst.
+    /// Probability that the good state follows a packet in the bad state. Its inverse is the mean
+    /// length of a burst.
     pub into_good: f64,
     pub in_good: f64,
     pub in_bad: f64,
@@ -61,18 +61,18 @@ pub struct Loss {
 impl Loss {
     pub const NONE: Self = Self { into_bad: 0.0, into_good: 1.0, in_good: 0.0, in_bad: 0.0 };
 
-    /// Each packet is lost with this chance, whatever became of the one before.
+    /// Loses each packet with this probability, independent of other packets.
     pub const fn random(chance: f64) -> Self {
         Self { in_good: chance, ..Self::NONE }
     }
 
-    /// The least mean length of bursts in which this share of packets, less than 1, can be lost: with
-    /// one packet between two bursts.
+    /// Minimum mean length of bursts in which this share of packets can be lost, with one packet
+    /// between bursts. The share must be less than 1.
     pub fn min_burst(share: f64) -> f64 {
         (share / (1.0 - share)).max(1.0)
     }
 
-    /// This share of packets is lost, in bursts of this mean length, which is no less than
+    /// Loses this share of packets in bursts of this mean length, which must be at least
     /// [`Loss::min_burst`].
     pub fn bursts(share: f64, mean_length: f64) -> Self {
         let into_good = 1.0 / mean_length;
@@ -86,11 +86,11 @@ impl Loss {
     }
 }
 
-/// Times in which packets are held and then come all at once: a Wi-Fi scan, a switch that is
-/// busy, a modem that retrains.
+/// Times in which packets are held, then arrive together: a Wi-Fi scan, a busy switch, or a modem
+/// that retrains.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Holds {
-    /// Mean time from one to the next, exponentially distributed.
+    /// Mean time between the starts, exponentially distributed.
     pub every: Span,
     pub length: Jitter,
 }
@@ -98,7 +98,7 @@ pub struct Holds {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bottleneck {
     pub rate: u64,
-    /// Bytes that may wait; what comes on top is dropped.
+    /// Bytes that the queue can hold. Further packets are dropped.
     pub queue: usize,
 }
 
@@ -110,23 +110,24 @@ pub struct PathModel {
     pub overtakes: bool,
     pub loss: Loss,
     pub duplicates: f64,
-    /// Chance that a packet is held back by this much and is overtaken.
+    /// Probability that a packet is held back, and by how much. Later packets then overtake it.
     pub reorders: (f64, Span),
     pub holds: Option<Holds>,
     pub bottleneck: Option<Bottleneck>,
-    /// When the bottleneck gets another rate, in bits per second, in order. What waits in its queue stays there.
+    /// Changes of the bottleneck's rate, in bits per second, in order. Packets in the queue stay
+    /// there.
     pub rates: Vec<(TrueTime, u64)>,
-    /// Times in which nothing comes through, in order.
+    /// Times in which no packets pass, in order.
     pub outages: Vec<(TrueTime, TrueTime)>,
-    /// The largest datagram that is carried whole; a longer one goes in as many parts as it takes,
-    /// each of which may be lost.
+    /// Maximum length of a datagram that is not fragmented. Each fragment of a longer one may be
+    /// lost.
     pub mtu: usize,
-    /// Datagrams of more bytes vanish without a word: a black hole (RFC 8899 §1.1).
+    /// Datagrams longer than this are dropped without an error: a black hole (RFC 8899 §1.1).
     pub black_hole: Option<usize>,
-    /// A record of another network, whose delays come on top and whose losses are lost here too.
+    /// Record of another network. Its delays are added, and its losses occur here too.
     pub trace: Option<Trace>,
-    /// When the path is replaced by another, in order: what enters from then on takes the new one,
-    /// and may overtake what is still on the old. A change of a change does not count.
+    /// Changes of the path, in order. Packets that enter later take the new path, and may overtake
+    /// packets on the old one. Changes within a change are ignored.
     pub changes: Vec<(TrueTime, PathModel)>,
 }
 
@@ -150,7 +151,8 @@ impl PathModel {
         }
     }
 
-    /// The same, which from `when` on takes so much longer, or less if negative.
+    /// Returns the path with a delay that is longer by `by` from `when` on, or shorter if `by` is
+    /// negative.
     #[must_use]
     pub fn longer_from(mut self, when: TrueTime, by: Span) -> Self {
         let before = self.changes.last().map_or(&self, |(_, model)| model);

@@ -1,9 +1,10 @@
-//! A plugin that runs on other hosts, in virtual time: the very machines of `proto::offload` over paths that lose, hold up,
-//! reorder and fail, and workers that stand still, die and are started again.
+//! A plugin that runs on other hosts, in virtual time. The state machines of `proto::offload` run
+//! over paths that lose, hold and reorder packets and that fail, with workers that stall, die and
+//! are restarted.
 //!
-//! The plugin never forgets all of what it saw, so a block that it misses or sees twice is heard. What comes out is held
-//! against a plugin that missed nothing: only the frames that the damage ledger names may differ, and those of the
-//! millisecond after them.
+//! The plugin never forgets its input completely, so a block that it misses or receives twice is
+//! audible. The output is compared with a plugin that missed no block. Only the frames in the damage
+//! ledger may differ, and those of the millisecond after them.
 
 mod ends;
 mod world;
@@ -27,16 +28,16 @@ pub struct WorkerModel {
     pub there: PathModel,
     pub back: PathModel,
     pub cost: Span,
-    /// Times in which it stands still; what comes meanwhile waits for it.
+    /// Times in which it stalls. Packets that arrive in them wait.
     pub frozen: Vec<(TrueTime, TrueTime)>,
-    /// From when to when it is dead; what comes meanwhile is lost, and it begins anew.
+    /// Times in which it is dead. Packets that arrive in them are lost. It restarts afterwards.
     pub dead: Vec<(TrueTime, TrueTime)>,
-    /// Frames that its plugin is said to remember.
+    /// Memory of its plugin in frames, as configured.
     pub memory: Option<u64>,
 }
 
 impl WorkerModel {
-    /// One at that place, whose plugin takes a tenth of a millisecond.
+    /// A worker in this network. Its plugin takes a tenth of a millisecond.
     pub fn at(preset: Preset) -> Self {
         Self {
             there: preset.path(),
@@ -53,19 +54,19 @@ impl WorkerModel {
 pub struct OffloadScenario {
     pub seed: u64,
     pub rate: u32,
-    /// Frames of the host's runs, over and over.
+    /// Frames of the host's runs, repeated.
     pub runs: Vec<u32>,
-    /// By how many frames what is played lags behind what is handed out.
+    /// Delay of the played frames relative to the frames sent out, in frames.
     pub delay: u32,
     pub replacement: Replacement,
     pub history: usize,
-    /// Earlier blocks that leave once more with each, both ways.
+    /// Number of earlier blocks that are sent again with each block, in both directions.
     pub copies: u8,
     pub workers: Vec<WorkerModel>,
 }
 
 impl OffloadScenario {
-    /// One worker at that place, runs of 64 frames at 48 kHz, a delay of three of them.
+    /// One worker in this network, runs of 64 frames at 48 kHz, and a delay of three runs.
     pub fn on(preset: Preset, seed: u64) -> Self {
         Self {
             seed,
@@ -82,7 +83,7 @@ impl OffloadScenario {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WorkerOutcome {
-    /// Of the last that was started.
+    /// State of the plugin that was started last.
     pub state: PluginState,
     pub counters: WorkerCounters,
     pub master: MasterCounters,
@@ -93,21 +94,21 @@ pub struct WorkerOutcome {
 pub struct OffloadOutcome {
     pub frames: u64,
     pub damage: Vec<Damage>,
-    /// Frames that it names.
+    /// Number of frames in the damage ledger.
     pub damaged: u64,
-    /// Frames that differ from what a plugin that missed nothing makes.
+    /// Number of frames that differ from the output of a plugin that missed no block.
     pub different: u64,
-    /// The first of them that may not.
+    /// The first frame that differs but must not.
     pub first_wrong: Option<u64>,
-    /// The first frame of which the ledger says something else than whether an answer was there.
+    /// The first frame for which the ledger is wrong about whether an answer was there.
     pub first_misnoted: Option<u64>,
-    /// Frames whose damage found the ledger full.
+    /// Number of damaged frames for which the ledger was full.
     pub overflow: u64,
     pub workers: Vec<WorkerOutcome>,
 }
 
 impl OffloadOutcome {
-    /// The first frame after which no damage is noted.
+    /// The first frame after all noted damage.
     pub fn whole_from(&self) -> u64 {
         let ends = self.damage.iter().map(|damage| damage.from + u64::from(damage.frames));
         ends.max().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Records made: by a recipe, or from others.
+//! Generates records of networks, from a recipe or from other records.
 
 use core::fmt::Write;
 
@@ -8,7 +8,7 @@ use tautline_proto::time::Span;
 use crate::link::Jitter;
 use crate::trace::Trace;
 
-/// A record as text, of a packet every `every`, below lines of explanation.
+/// Returns a record as text with a packet every `every`, after lines of explanation.
 pub fn write_delays(trace: &Trace, every: Span, explained: &str) -> String {
     let mut text = String::new();
     for line in explained.lines() {
@@ -29,18 +29,18 @@ pub fn write_delays(trace: &Trace, every: Span, explained: &str) -> String {
 }
 
 const SPIKES_PACKETS: i64 = 60_000;
-/// By when its last spike has begun.
+/// Latest start of the last spike, in milliseconds.
 const LAST_SPIKE: i64 = 28_000;
-/// The highest: the peak jitter that Roc's report has for a direct cable (qa report 20250210,
+/// Highest spike: the peak jitter that Roc's report has for a direct cable (qa report 20250210,
 /// `07--ether--spikes`).
 const HIGHEST: Span = Span::from_micros(6_150);
 
-/// A minute of a network that is quiet but for spikes, and has none in its last 32 s: what pins
-/// a receiver that follows maxima to a latency it does not need any more.
+/// A minute of a network that is quiet except for spikes, without spikes in its last 32 s. A
+/// receiver that follows maxima thus keeps a latency that it no longer needs.
 ///
-/// A packet each millisecond takes 200 µs and exponentially distributed 60 µs on average. Every
-/// two seconds on average everything is held for 2 to 6.15 ms and then comes at once. The first
-/// spike, at 3 s, is the highest.
+/// There is one packet per millisecond. Its delay is 200 µs plus an exponentially distributed 60 µs
+/// on average. Every two seconds on average, packets are held for 2 to 6.15 ms and then arrive
+/// together. The first spike, at 3 s, is the highest.
 pub fn spikes(seed: u64) -> String {
     let mut rng = Rng::with_seed(seed);
     let mut delays: Vec<Span> = (0..SPIKES_PACKETS)

@@ -1,4 +1,4 @@
-//! What a world is made of: hosts, their cards and clocks, and the paths between them.
+//! Parameters of a world: hosts, their cards and clocks, and the paths between them.
 
 use std::sync::Arc;
 
@@ -23,14 +23,14 @@ use crate::preset::Preset;
 pub struct HostModel {
     pub clock: ClockError,
     pub events: Vec<(TrueTime, ClockEvent)>,
-    /// The name of that clock, which hosts of one machine share.
+    /// Name of that clock. Hosts on one machine share it.
     pub name: Option<HostClock>,
     pub card: CardModel,
-    /// The name of what sets that card's pace.
+    /// Name of the clock that drives the card.
     pub pace: Option<ClockId>,
     pub card_events: Vec<(TrueTime, ClockEvent)>,
     pub freezes: Option<Holds>,
-    /// The same at times that are chosen, in order and apart: from when to when.
+    /// Freezes at chosen times: start and end, in order and not overlapping.
     pub stopped: Vec<(TrueTime, TrueTime)>,
 }
 
@@ -56,7 +56,7 @@ pub struct ReceiverModel {
     pub host: HostModel,
     pub joins: TrueTime,
     pub there: PathModel,
-    /// A second network to it, over which every packet goes too.
+    /// Path over a second network, on which every packet is sent too.
     pub also_there: Option<PathModel>,
     pub back: PathModel,
     pub ends: Option<(TrueTime, ReceiverEnd)>,
@@ -68,51 +68,52 @@ pub enum ReceiverEnd {
     Killed,
 }
 
-/// Sound that real codecs code, instead of frames that have values of their own.
+/// Sound for real codecs, instead of frames with unique values.
 #[derive(Debug, Clone)]
 pub struct RealSound {
-    /// What every channel captures, again and again.
+    /// Samples that every channel captures, repeated.
     pub samples: Arc<[f32]>,
     pub encoders: fn(&StreamFormat) -> Vec<Box<dyn Encode>>,
     pub decoder: MakeDecoder,
 }
 
-/// What all channels but the first hold.
+/// Value of all channels except the first.
 pub(crate) const OTHER_CHANNELS: f32 = 0.25;
 
 #[derive(Debug, Clone)]
 pub struct Scenario {
     pub network: &'static str,
     pub seed: u64,
-    /// What is sent. L24, so that each frame has a value of its own; or what stands for Opus, whose packets are as long
-    /// as Opus's and hold that.
+    /// Format of the sent stream: L24, so that each frame has a unique value, or a substitute for
+    /// Opus. Its packets are as long as those of Opus and contain the unique values.
     pub format: StreamFormat,
     pub sound: Option<RealSound>,
     pub latency: Span,
     pub promises: LatencyRule,
-    /// What is asked for that packets carry of earlier ones.
+    /// Requested redundancy: data of earlier packets in each packet.
     pub redundancy: Redundancy,
-    /// Time after a packet's own departure in which it may still be repaired; zero is as usual.
+    /// Time after the departure of a packet within which it may be repaired. Zero means the
+    /// default.
     pub budget: Span,
     pub sender: HostModel,
     pub receivers: Vec<ReceiverModel>,
-    /// Whether packets carry the instants of their capture and departure, as a stranger's do not.
+    /// Whether packets carry the times of capture and departure. Packets of other programs do not.
     pub stamps: bool,
     pub reports: bool,
     pub faults: Vec<(TrueTime, SenderFault)>,
     pub intruder: Option<Intruder>,
-    /// Whether the latency follows the packets' arrivals, with this share of late ones. It begins
-    /// with the one above.
+    /// Whether the latency follows the arrivals of packets, with this share of late packets. It
+    /// begins with `latency`.
     pub auto: Option<LossTarget>,
-    /// What such a latency does not go beyond; nothing is as much as there is room for.
+    /// Maximum of such a latency. `None` means all that there is room for.
     pub auto_max: Option<Span>,
-    /// Among what the sender follows what the path carries.
+    /// Limits within which the sender adapts to the path.
     pub adapts: Option<CodingLimits>,
     /// Whether the sender probes the path before it sends long datagrams.
     pub probes_path: bool,
-    /// Whether the receiver hears no announcement, and raises the latency to what packets need.
+    /// Whether the receiver gets no announcement, and raises the latency to what packets need.
     pub unannounced: bool,
-    /// Whether a stall monitor tells receivers of the times in which their whole host stood still.
+    /// Whether a stall monitor reports to the receivers when their whole host stood still.
     pub stall_monitor: bool,
 }
 
@@ -127,8 +128,8 @@ impl Scenario {
         scenario
     }
 
-    /// On a network of those with names, 10 ms after capture, to two receivers whose hosts' clocks
-    /// run 100 ppm apart and whose cards run 200 ppm apart, the other way round.
+    /// A stream on a preset network, 10 ms after capture, to two receivers. The clocks of their
+    /// hosts run 100 ppm apart. Their cards run 200 ppm apart, in the opposite direction.
     pub fn two_apart(preset: Preset, seed: u64) -> Self {
         let mut scenario = Self { latency: Span::from_millis(10), ..Self::on(preset, seed) };
         let one = scenario.receivers[0].clone();
@@ -142,10 +143,10 @@ impl Scenario {
         scenario
     }
 
-    /// On a network of those with names, at a latency that suits it: `receivers` programs on the
-    /// sender's own machine, whose clock runs 37 ppm fast. Their cards go by one clock that is off by
-    /// `ppm`, each with a beginning of its own, and they are started one second and more after the
-    /// sender, within `span`.
+    /// A stream on a preset network, with a suitable latency, to `receivers` programs on the
+    /// sender's machine, whose clock is 37 ppm fast. Their cards share one clock that is off by
+    /// `ppm`, but each has a start of its own. They start within `span`, at least one second after
+    /// the sender.
     pub fn one_clock(preset: Preset, ppm: f64, receivers: usize, span: Span, seed: u64) -> Self {
         let mut scenario = Self { latency: preset.suits(), ..Self::on(preset, seed) };
         let name = HostClock::of(b"one machine");
@@ -175,8 +176,8 @@ impl Scenario {
         scenario
     }
 
-    /// One direction of a stereo call at 48 kHz with an automatic latency, with this coding at the start and
-    /// packets of this many frames.
+    /// One direction of a stereo call at 48 kHz with an automatic latency. It starts with this
+    /// coding, in packets of this many frames.
     pub fn call(coding: Coding, packet: Frames, path: PathModel, seed: u64) -> Self {
         let Coding { sample, coder } = coding;
         let most = Span::from_millis(250);
@@ -197,8 +198,8 @@ impl Scenario {
         }
     }
 
-    /// One receiver at the end of a path that is alike both ways, in packets of 1 ms of one
-    /// channel at 48 kHz, 5 ms after capture; everything else is right.
+    /// A stream to one receiver at the end of a path that is equal in both directions, in 1 ms
+    /// packets with one channel at 48 kHz, 5 ms after capture. There are no other faults.
     pub fn one_way(path: PathModel, seed: u64) -> Self {
         let sample = SampleFormat::L24;
         let format = StreamFormat {

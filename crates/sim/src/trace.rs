@@ -1,13 +1,13 @@
-//! Recorded networks: how long each packet took, from a file.
+//! Recorded networks: the delay of each packet, from a file.
 //!
-//! Lines of comma-separated values. Those that begin with `#` and empty ones are passed over; the
-//! first other line says what follows:
+//! The file has lines of comma-separated values. Empty lines and lines that begin with `#` are
+//! ignored. The first other line determines the format:
 //!
 //! | first line | then, for each packet |
 //! |---|---|
-//! | `delay_us every 1ms` | how long it took in microseconds, `-` for one that was lost |
-//! | `sent_s,arrived_s` | when it was sent and when it arrived, in seconds on one clock; nothing after the comma for one that was lost |
-//! | that of `taut recv --packet-log` | the ledger itself: its `handed` and `arrival`; packets that the ledger lacks were lost, or no card asked for them in time |
+//! | `delay_us every 1ms` | its delay in microseconds, `-` if it was lost |
+//! | `sent_s,arrived_s` | the times of sending and arrival, in seconds on one clock; nothing after the comma if it was lost |
+//! | that of `taut recv --packet-log` | the ledger itself, with `handed` and `arrival`; packets that are missing there were lost, or no card requested them in time |
 
 mod ledger;
 
@@ -18,42 +18,42 @@ use tautline_proto::time::Span;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// In order of departure, the first at zero.
+    /// Packets in order of departure. The first one leaves at zero.
     packets: Arc<[RecordedPacket]>,
-    /// From the first packet to where the record begins again.
+    /// Time from the first packet until the record repeats.
     length: Span,
     again: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordedPacket {
-    /// When it was sent, since the first.
+    /// Time of sending, relative to the first packet.
     pub sent: Span,
-    /// How long it took; `None` if it was lost.
+    /// Delay of the packet. `None` if it was lost.
     pub delay: Option<Span>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     #[error(
-        "line {line}: `{text}` does not begin a record; write `delay_us every 1ms`, \
-         `sent_s,arrived_s` or the first line of a ledger of taut recv"
+        "line {line}: invalid first line '{text}': must be 'delay_us every 1ms', \
+         'sent_s,arrived_s' or the first line of a ledger of taut recv"
     )]
     Head { line: usize, text: String },
-    #[error("line {line}: `{text}` is no {wanted}")]
+    #[error("line {line}: invalid value '{text}': must be {wanted}")]
     Line { line: usize, text: String, wanted: &'static str },
-    #[error("line {line}: time runs backwards; both columns must be of one clock, and in order")]
+    #[error("line {line}: time decreases: both columns must be in order and from one clock")]
     Backwards { line: usize },
-    #[error("the record holds {packets} packets that say how long they took; it needs two or more")]
+    #[error("packets with a delay: {packets}; a record needs at least 2")]
     Short { packets: usize },
 }
 
 type NumberedLine<'a> = (usize, &'a str);
 
 impl Trace {
-    /// Reads a record; it begins again when it is over.
+    /// Reads a record. It repeats after its end.
     pub fn read(text: &str) -> Result<Self, TraceError> {
-        // Spreadsheets begin a file with the mark of its byte order.
+        // Spreadsheets write a byte order mark at the start of a file.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let lines = (1..).zip(text.lines().map(str::trim));
         let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
@@ -87,18 +87,19 @@ impl Trace {
             .into_iter()
             .map(|packet| RecordedPacket { sent: packet.sent - begin, ..packet })
             .collect();
-        // The last packet lasts as long as the others do on average.
+        // The last packet lasts as long as the others on average.
         Ok(Self { packets, length: whole + whole.divided(intervals), again: true })
     }
 
-    /// The same, but played once: after its end packets take the least that any took.
+    /// Returns the record without repetition. After its end, packets have the minimum delay of the
+    /// record.
     #[must_use]
     pub fn once(self) -> Self {
         Self { again: false, ..self }
     }
 
-    /// How long a packet takes that is sent so long after the beginning; `None` if it is lost.
-    /// What the last packet recorded up to then did, this one does.
+    /// Delay of a packet that is sent `elapsed` after the start. `None` if it is lost. It is the
+    /// delay of the last packet recorded by then.
     pub fn at(&self, elapsed: Span) -> Option<Span> {
         let nanos = elapsed.as_nanos().max(0);
         if !self.again && elapsed >= self.length {
@@ -127,7 +128,7 @@ fn delays<'a>(
         let delay = match text {
             "-" => None,
             _ => Some(figure(text, 1e3).filter(|delay| *delay >= Span::ZERO).ok_or_else(|| {
-                let wanted = "delay in microseconds; write 250.5, or - for a packet that was lost";
+                let wanted = "a delay in microseconds, such as 250.5, or - for a lost packet";
                 TraceError::Line { line, text: text.into(), wanted }
             })?),
         };
@@ -142,8 +143,8 @@ fn instants<'a>(
     let mut packets: Vec<RecordedPacket> = Vec::new();
     for (line, text) in lines {
         let unusable = || {
-            let wanted = "pair of instants in seconds; write 1.002,1.0025, or 1.002, for a packet \
-                          that was lost";
+            let wanted = "a pair of times in seconds, such as 1.002,1.0025, or 1.002, for a lost \
+                          packet";
             TraceError::Line { line, text: text.into(), wanted }
         };
         let (sent, arrived) = text.split_once(',').ok_or_else(unusable)?;
@@ -161,9 +162,9 @@ fn instants<'a>(
     Ok(packets)
 }
 
-/// A decimal figure of units that are so many nanoseconds.
+/// Parses a decimal number of units. A unit is this many nanoseconds.
 fn figure(text: &str, unit: f64) -> Option<Span> {
-    // Beyond this a product would not be a span.
+    // A larger product does not fit a span.
     const MAX: f64 = 9.0e18;
     let nanos = text.trim().parse::<f64>().ok()? * unit;
     (nanos.abs() < MAX).then(|| Span::from_nanos(nanos.round() as i64))

@@ -1,8 +1,8 @@
 //! One sender, any number of receivers, and the paths between them, in virtual time.
 //!
-//! Nothing here decides: cards wake, packets arrive, and the machines of `proto` are handed what
-//! happened with the time by the clock of their own host. What came of it is told from the sound:
-//! each captured frame has a value of its own, so each played frame says which one it was.
+//! This module makes no decisions. Cards wake, packets arrive, and the state machines of `proto`
+//! get these events with the time on their own host's clock. The sound shows the result: each
+//! captured frame has a unique value, so each played frame shows which one it is.
 
 pub mod duplex;
 mod faults;
@@ -64,10 +64,10 @@ pub struct World {
     listeners: Vec<SimReceiver>,
     identity: Identity,
     places: [Endpoint; 2],
-    /// Which frame the sender's card captured at each media time, whatever befell it.
+    /// Frame that the sender's card captured at each media time, including all faults.
     timeline: Timeline,
     faults: VecDeque<(TrueTime, SenderFault)>,
-    /// What reports tell that is not so, until when; and how many were sent since, and lied.
+    /// Lie in reports and its end, and the numbers of true and false reports sent since its start.
     lie: Option<(Lie, TrueTime)>,
     truths: u32,
     lies: u32,
@@ -135,7 +135,7 @@ impl World {
             self.at(joins, SimEvent::Join(number));
             ends.iter().for_each(|(when, how)| self.at(*when, SimEvent::End(number, *how)));
         }
-        // The reports have fifty milliseconds' start, as they have in a real sender.
+        // Reports begin 50 ms before the sound, as in a real sender.
         self.at(TrueTime::from_nanos(50_000_000), SimEvent::Capture);
     }
 
@@ -154,12 +154,12 @@ impl World {
         }
     }
 
-    /// When the next thing happens.
+    /// Time of the next event.
     fn next(&self) -> TrueTime {
         self.events.first_key_value().map_or(TrueTime::from_nanos(i64::MAX), |((when, _), _)| *when)
     }
 
-    /// What is sent.
+    /// Format of the stream that is sent.
     pub const fn sends(&self) -> StreamFormat {
         self.policy.format()
     }
@@ -168,7 +168,7 @@ impl World {
         self.listeners.iter().map(|listener| &listener.heard)
     }
 
-    /// What each receiver played, with the last word on it.
+    /// Returns what each receiver played, with its final state.
     pub fn finish(self) -> Vec<Heard> {
         self.listeners.into_iter().map(SimReceiver::finish).collect()
     }
@@ -345,7 +345,7 @@ impl World {
         }
     }
 
-    /// What is sent now.
+    /// Current format of the stream.
     pub fn format(&self) -> StreamFormat {
         self.policy.format()
     }
@@ -396,7 +396,7 @@ impl World {
         self.speak_again();
     }
 
-    /// Speaks when the next report is due, or earlier if that was planned: one event is under way.
+    /// Plans the next report when it is due, unless it is already planned. There is one such event.
     fn speak_again(&mut self) {
         let next = self.host.when(self.host.session.deadline(), self.now).max(self.now);
         if next < self.speaks || self.speaks <= self.now {
@@ -434,7 +434,7 @@ impl World {
         let local = listener.host.local(self.now);
         let SimReceiver { ordinary, receiver, host: SimHost { session, .. }, .. } = listener;
         let mut events = Vec::new();
-        // What the paths carry, the other end wrote.
+        // The paths carry only what the other end wrote.
         let _whole = session
             .handle(bytes, ReportArrival::exact(host, local), |reported| events.push(reported));
         ordinary.hear((host, events), receiver, session, local);
@@ -472,7 +472,7 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
         period: card.period,
         periods: card.periods as u32,
     };
-    // Paths carry fragments.
+    // The maximum datagram length is not set, because paths carry fragments.
     SendPolicyConfig {
         latency: scenario.promises,
         stamps: scenario.stamps,
@@ -487,7 +487,7 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
     }
 }
 
-/// Plays so much time of `scenario` and tells what each receiver heard.
+/// Plays `scenario` for `span` and returns what each receiver played.
 pub fn play(scenario: Scenario, span: Span) -> Vec<Heard> {
     let mut world = World::new(scenario);
     world.run(span);
@@ -501,8 +501,8 @@ impl Leaving {
         Self(Repeats::within(vec![0; Repeats::room_for(MAX_DATAGRAM_BYTES)].into()))
     }
 
-    /// A packet as it leaves at `at`, with that instant in it, and the earlier one that leaves once
-    /// more, if one does.
+    /// Completes a packet that leaves at `at` and writes that time into it. Returns it together
+    /// with an earlier packet that is sent again, if any.
     fn finish(
         &mut self,
         packet: Outgoing<'_>,
@@ -524,14 +524,13 @@ impl Leaving {
     }
 }
 
-/// What a receiver says is due now, by the sender's own clock.
+/// Position that is due now according to a receiver, on the sender's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// How much later than it should be what is due comes: its age by the sender's clock, less
-    /// the link offset.
+    /// How late the due position is: its age on the sender's clock minus the link offset.
     pub error: Span,
     pub uncertainty: Span,
-    /// How far what is due may still move, by the receiver's word.
+    /// How far the due position may still move, according to the receiver.
     pub precision: Option<Span>,
     pub basis: Basis,
     pub steps: u32,
@@ -540,7 +539,7 @@ pub struct Look {
 }
 
 impl World {
-    /// How the `number`-th receiver stands; `None` before its first packet.
+    /// Returns the state of receiver `number`. `None` before its first packet.
     pub fn look(&mut self, number: usize) -> Option<Look> {
         let listener = &mut self.listeners[number];
         let local = listener.host.local(self.now);
@@ -550,7 +549,7 @@ impl World {
         let part = due.point - MediaPoint::from(due.point.frame);
         let part = self.scenario.format.rate.span_of_fine(part);
         let captured = self.host.card.met(index, self.now).after(part);
-        // By the sender's clock, as its promise is.
+        // On the sender's clock, as the promised latency.
         let age = self.host.local(self.now) - self.host.local(captured);
         let session = &listener.host.session;
         Some(Look {
@@ -568,14 +567,14 @@ impl World {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     Packet(Frames),
-    /// Coding of samples: L24 or float, in which each frame has a value of its own.
+    /// Coding of the samples: L24 or float, in which each frame has a unique value.
     Sample(SampleFormat),
     Redundancy(Redundancy),
     Latency(Span),
 }
 
 impl World {
-    /// Asks for a change now. Refused is what the sender's policy refuses.
+    /// Requests a change now. Returns the error if the sender's policy refuses it.
     ///
     /// # Panics
     /// If a receiver's policy refuses a latency.

@@ -39,7 +39,7 @@ fn assert_exclusive() {
 }
 
 /// Runs a timing test alone; it must be in a module `exclusive`. A failure is final, unless the
-/// watch saw the host cause it: all cores stood still, or other sessions used much of them. In that
+/// watch saw the host cause it: all cores stalled, or other sessions used much of them. In that
 /// case the test is repeated; if the host disturbs all of five runs, the test is reported as
 /// inconclusive.
 ///
@@ -203,7 +203,7 @@ mod tests {
         let said = |test: fn()| words(&*catch_unwind(test).unwrap_err());
         assert_eq!(said(|| panic!("two\n  lines of {}", 7)), "two lines of 7");
         assert_eq!(said(|| panic!("as it stands")), "as it stands");
-        assert_eq!(said(|| resume_unwind(Box::new(7))), "no words");
+        assert_eq!(said(|| resume_unwind(Box::new(7))), "no message");
         assert_eq!(said(|| panic!("{}", "ö".repeat(500))), "ö".repeat(160));
     }
 }

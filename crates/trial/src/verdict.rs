@@ -9,7 +9,7 @@ pub(crate) const RUNS: usize = 5;
 /// Minimum share of all cores used by other sessions that delays a program's ordinary threads;
 /// real-time threads hardly notice.
 const OTHERS: f64 = 0.25;
-/// Minimum share of a run in which cores stood still that spoils more than moments.
+/// Minimum share of a run in which cores stalled that spoils more than moments.
 const MUCH: f64 = 0.05;
 
 /// A shorter run cannot have been delayed by a busy host: it ended by itself, for example by a

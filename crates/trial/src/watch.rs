@@ -71,7 +71,7 @@ impl Seen {
         away.max(all(&self.stalls) as f64) / self.run.lasts().as_nanos().max(1) as f64
     }
 
-    /// Whether all cores stood still within this window, or one was away: a real-time thread waits
+    /// Whether all cores stalled within this window, or one was away: a real-time thread waits
     /// for the timer of its core, whichever that is.
     pub(crate) fn stalled(&self, when: &Window) -> bool {
         self.stalls.iter().chain(&self.away).any(|stall| stall.common(when).is_some())

@@ -12,7 +12,7 @@ pub fn line(name: &str, progress: &Progress<'_>) -> String {
     let seconds = elapsed.as_millis_f64() / 1e3;
     let counted = format!("{packets} packets, {missed} missed, {xruns} xruns");
     match peer {
-        PeerState::Nobody => format!("nobody answers: {name} {seconds:.1} s, {counted}"),
+        PeerState::Nobody => format!("no answer: {name} {seconds:.1} s, {counted}"),
         PeerState::Lost(ReceiverCounts { here: 0, .. }) => {
             format!("receiver lost: {name} {seconds:.1} s, {counted}")
         }
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_sender_with_nobody_listening_says_so_first_and_at_80_columns() {
         let line = shown("send", PeerState::Nobody);
-        assert!(line.starts_with("nobody answers: "), "{line}");
+        assert!(line.starts_with("no answer: "), "{line}");
         assert_eq!(cut(&line), line);
     }
 

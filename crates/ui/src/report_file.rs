@@ -87,6 +87,7 @@ pub fn report_path() -> impl TypedValueParser<Value = ReportPath> {
 }
 
 /// Report files, opened before the run: a failure must not show after an hour.
+#[derive(Default)]
 pub struct ReportFiles(Vec<(FileFormat, ReportFile)>);
 
 impl ReportFiles {

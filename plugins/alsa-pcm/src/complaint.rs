@@ -54,7 +54,7 @@ impl From<ClaimError> for Complaint {
 
 impl From<PacingRefused> for Complaint {
     fn from(error: PacingRefused) -> Self {
-        Self::unusable(format!("{error}; see `taut doctor`, or leave the key pacing out"))
+        Self::unusable(format!("{error}; see `taut doctor`, or remove the key pacing"))
     }
 }
 

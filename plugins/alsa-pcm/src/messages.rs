@@ -15,8 +15,8 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
             Some(format!("the system refused {refused} of {of} packets: {answer}; {hint}"))
         }
         Note::DroppedByQueue { address, dropped, of, .. } => Some(format!(
-            "the interface's queue dropped {dropped} of {of} packets to {address}, which came to it too late for their \
-             launch times; run the application with real-time priority, or give pacing \"fq\" or \"sleep\""
+            "the interface's queue dropped {dropped} of {of} packets to {address}: too late for their launch times; \
+                run the application with real-time priority, or write pacing \"fq\" or \"sleep\""
         )),
         Note::Receiving { address, note } => Some(receiving(address, note)),
         note => alike(note),
@@ -25,9 +25,9 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
 
 fn refusal(errno: i32) -> &'static str {
     if is_of_a_queue(errno) {
-        "the interface's queue was full, or is an etf, which takes packets with launch times alone (pacing \"etf\")"
+        "the interface's queue is full, or is an etf, which requires launch times (pacing \"etf\")"
     } else {
-        "is the address right, and a way to it?"
+        "check the address and the route to it"
     }
 }
 
@@ -36,30 +36,29 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
         ReceiveNote::Refused(refusal) => refused(address, refusal),
         ReceiveNote::Contradicted { contradiction: Contradiction::FrameBytes(bytes), format } => {
             format!(
-                "packets of {address} have {bytes} bytes per frame but are read as {} with {} channels: muted; give the PCM \
-             the sender's .sdp as address",
+                "{address}: packets have {bytes} bytes per frame but are read as {} with {} channels: muted; use the \
+                    sender's .sdp as address",
                 format.coding_name(),
                 format.channels
             )
         }
         ReceiveNote::Contradicted { contradiction: Contradiction::Samples, format } => format!(
-            "the samples of packets of {address} cannot be {}: muted; give the PCM the sender's .sdp as address",
+            "{address}: the samples cannot be {}: muted; use the sender's .sdp as address",
             format.coding_name()
         ),
         ReceiveNote::Contradicted { contradiction: Contradiction::Rate(rate), format } => format!(
-            "packets of {address} come at {rate} but are played at {}: muted; write rate {}",
+            "{address}: packets arrive at {rate} but are played at {}: muted; write rate {}",
             format.rate,
             rate.hertz()
         ),
         ReceiveNote::WrongType(WrongType { came, .. }) => format!(
-            "{} packets of payload type {} came from {address}, and the PCM does not take those for \
-             its stream; give it the sender's .sdp as address",
+            "{} packets with payload type {} arrived from {address}, which the PCM does not accept; use the sender's \
+                .sdp as address",
             came.packets, came.payload_type
         ),
         ReceiveNote::Needs { need, device, latency, longest, rule } => {
             let why = format!(
-                "the sender at {address} announces nothing; its packets hold {} and the PCM's card \
-                 takes {device}",
+                "{address}: no announcement; the sender's packets have {} and the PCM's card takes {device}",
                 need.packet
             );
             match rule {
@@ -69,53 +68,50 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
                     need.latency
                 ),
                 _ if need.latency > *longest => format!(
-                    "{why}, which wants {}, and there is room for {longest}; write latency {} for \
-                     more",
+                    "{why}, which needs {}, but the maximum here is {longest}; write latency {} for more",
                     need.latency, need.latency
                 ),
                 _ => format!("{why}, so it runs at {}", need.latency),
             }
         }
         ReceiveNote::TooShort { packing_age, device, latency } => format!(
-            "packets of {address} are up to {packing_age} old when they leave and the PCM's card \
-             takes {device}, so {latency} is too little and packets will be late; write latency {} \
-             or more, or a shorter period",
+            "{address}: packets are up to {packing_age} old when they leave and the PCM's card takes {device}, so \
+                {latency} is too little and packets will be late; write latency {} or more, or a shorter period",
             enough_latency(*packing_age + *device)
         ),
         ReceiveNote::PresentedTooSoon(later) => format!(
-            "packets of {address} arrive too late for the presentation time that they carry; raise mtt or latency of \
-             the talker by {later}"
+            "{address}: packets arrive after their presentation time; raise mtt or latency of the talker by {later}"
         ),
         ReceiveNote::Raised { promised, packing_age, device, kept } => format!(
-            "{address} promises {promised} but packets are up to {packing_age} old when they leave \
-             and the PCM's card takes {device}; it runs at {kept}"
+            "{address} announces {promised} but packets are up to {packing_age} old when they leave and the PCM's card \
+                takes {device}; it runs at {kept}"
         ),
         ReceiveNote::NoRoom { wanted, longest } => format!(
-            "{address} wants {wanted} and there is room for {longest}, at which it runs; write \
-             latency {wanted} for more"
+            "{address} needs {wanted}, but the maximum here is {longest}, which is used; write latency {wanted} for \
+                more"
         ),
         ReceiveNote::RepairShort { window, latency, enough } => format!(
-            "packets of {address} repair others up to {window} after they left, and a latency of \
-             {latency} has no time for all of that; write latency {enough} or more"
+            "{address}: packets can be repaired up to {window} after departure, but a latency of {latency} is too \
+                short for that; write latency {enough} or more"
         ),
         ReceiveNote::OutOfReach => format!(
-            "the application takes frames at a rate that is too far off that of the sender at \
-             {address}: the sound jumps now and then; check the rates of both"
+            "{address}: the rates of the application and the sender differ too much, so the sound jumps; check both \
+                rates"
         ),
         ReceiveNote::Unsteady(resyncs) => format!(
-            "the presentation times of packets from {address} jump again and again, {resyncs} times of late: \
-             let the talker reckon them by the clock of its samples, and keep its clock by PTP"
+            "{address}: the presentation times of its packets jump again and again ({resyncs} resyncs lately): the \
+                talker must derive them from its sample clock, and keep its clock with PTP"
         ),
         ReceiveNote::Restarting(restarts) => format!(
-            "the media clock of the talker of {address} restarted, as after an xrun, {restarts} times of late by its own \
-             word (mr): give it a longer period, or real-time priority"
+            "{address}: the talker reports {restarts} recent restarts of its media clock (mr), as after xruns: use a \
+                longer period there, or real-time priority"
         ),
         ReceiveNote::Uncertain => format!(
-            "packets from {address} say that their talker's clock is not to be relied upon (tu): keep it by PTP"
+            "{address}: the talker reports that its clock is uncertain (tu): keep it with PTP"
         ),
         ReceiveNote::Posing { sender, other, .. } => format!(
-            "packets under the name of the sender of {address}, at {sender}, come from {other} as well \
-             and are not played: end what sends them there"
+            "{address}: packets with the SSRC of its sender ({sender}) come also from {other}, and are not played: \
+                stop the program that sends them"
         ),
     }
 }
@@ -127,8 +123,8 @@ fn refused(address: &str, refusal: &Refusal) -> String {
         format!("{hertz} Hz with {channels} channels in {}", format.coding_name())
     };
     format!(
-        "{address} sends {} and the PCM is set up for {}, so it is silent; write rate {}, channels {} \
-         and format {}, or leave them out, and use plug: for another rate",
+        "{address} sends {} and the PCM expects {}, so it is silent; write rate {}, channels {} and format {}, or \
+            remove these keys, and use plug: for another rate",
         shape(theirs),
         shape(ours),
         theirs.rate.hertz(),

@@ -90,7 +90,7 @@ fn lay_out(
     };
     leave_sockets().and_then(|()| forked::watch()).map_err(|error| Complaint {
         errno: error.raw_os_error().unwrap_or(libc::ENOMEM),
-        sentence: format!("pcm.{name}: making ready for forks: {error}; end other programs"),
+        sentence: format!("pcm.{name}: cannot prepare for forks: {error}; stop other programs"),
     })?;
     let way = match (wish, served) {
         (Some(wish), _) => reach(wish, direction).map(|reached| SoundWay::Wire(Box::new(reached))),
@@ -102,7 +102,7 @@ fn lay_out(
     let range = way.range(direction).map_err(about)?;
     let pcm = Pcm::new(direction, way).map_err(|error| Complaint {
         errno: error.raw_os_error().unwrap_or(libc::EIO),
-        sentence: format!("pcm.{name}: making a timer: {error}; raise ulimit -n"),
+        sentence: format!("pcm.{name}: cannot create a timer: {error}; raise ulimit -n"),
     })?;
     Ok(LaidOut { plug: Plug::new(direction, pcm), offers: offers(&range) })
 }

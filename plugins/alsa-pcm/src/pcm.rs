@@ -165,7 +165,7 @@ impl Pcm {
             if let Some((attachment, waiter)) = stream.attachment().zip(self.waiter.as_ref()) {
                 attachment.watched_by(waiter).map_err(|error| Complaint {
                     errno: error.raw_os_error().unwrap_or(libc::EIO),
-                    sentence: format!("waiting for taut serve: {error}; end other programs"),
+                    sentence: format!("cannot wait for taut serve: {error}; stop other programs"),
                 })?;
             }
             self.stream = Some(stream);

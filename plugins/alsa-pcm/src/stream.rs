@@ -248,7 +248,7 @@ fn spawn(
     };
     without_signals(|| thread.spawn(run)).map_err(|error| Complaint {
         errno: libc::EAGAIN,
-        sentence: format!("starting a thread: {error}; end other programs or raise ulimit -u"),
+        sentence: format!("cannot start a thread: {error}; stop other programs or raise ulimit -u"),
     })
 }
 
@@ -257,7 +257,7 @@ fn ended(thread: JoinHandle<ThreadResult>) -> Complaint {
         return Complaint {
             errno: libc::ETIMEDOUT,
             sentence:
-                "starting the stream: its thread did not run in time; the machine is too busy"
+                "cannot start the stream: its thread did not run in time; the machine is too busy"
                     .into(),
         };
     }

@@ -53,7 +53,7 @@ impl AttachedCard {
             return Err(Complaint {
                 errno: libc::ENODEV,
                 sentence: format!(
-                    "serve {}: its card runs otherwise than when this PCM was opened; open it again",
+                    "serve {}: its card's settings have changed since this PCM was opened; open it again",
                     self.name
                 ),
             });
@@ -82,7 +82,7 @@ fn attached(
         };
         let sentence = match error {
             AttachError::Nobody => {
-                format!("serve {name}: nobody serves it; run taut serve {flag} programs:{name}")
+                format!("serve {name}: no taut serve has this name; run taut serve {flag} programs:{name}")
             }
             error => format!("serve {name}: {error}"),
         };

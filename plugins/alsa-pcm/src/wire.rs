@@ -132,8 +132,8 @@ fn settle_with(wish: &mut Wish, theirs: &StreamFormat) -> Result<(), Complaint> 
     }
     let (hertz, count) = (theirs.rate.hertz(), theirs.channels);
     Err(Complaint::unusable(format!(
-        "{} sends {hertz} Hz with {count} channels and the PCM is to have {} Hz with {channels}; \
-         write rate {hertz} and channels {count}, or leave them out, and use plug: for another rate",
+        "{} sends {hertz} Hz with {count} channels and the PCM expects {} Hz with {channels}; write rate {hertz} and \
+            channels {count}, or remove these keys, and use plug: for another rate",
         wish.address,
         rate.hertz()
     )))
@@ -146,7 +146,7 @@ fn look_up(address: &Address) -> Result<Resolved, Complaint> {
     // Otherwise encrypted streams would be sent in clear, or played as noise.
     if resolved.description.as_ref().is_some_and(|described| described.sealed) {
         return Err(Complaint::unusable(format!(
-            "{address} is sealed by SRTP, which this PCM does not do; use taut send or taut recv"
+            "unsupported: {address} is encrypted with SRTP; use taut send or taut recv"
         )));
     }
     Ok(resolved)
@@ -167,7 +167,7 @@ fn look_up_whole(address: &Address) -> Result<Resolved, Complaint> {
     });
     started.map_err(|error| Complaint {
         errno: libc::EAGAIN,
-        sentence: format!("starting a thread: {error}; end other programs or raise ulimit -u"),
+        sentence: format!("cannot start a thread: {error}; stop other programs or raise ulimit -u"),
     })?;
     let timeout = std::time::Duration::from_nanos(LOOK_UP.as_nanos().unsigned_abs());
     let answer: Result<Resolved, AddressError> =
@@ -197,7 +197,7 @@ fn sending(
         StreamPlace::Udp { media, .. } => *media,
         StreamPlace::Tcp(_) => {
             return Err(Complaint::unusable(format!(
-                "{} is a connection, by which taut send and taut recv carry sound and a PCM does not; use rtp://HOST:PORT",
+                "unsupported: {} is a connection; use rtp://HOST:PORT, or taut send and taut recv",
                 wish.address
             )));
         }
@@ -244,8 +244,7 @@ fn carried(wish: &Wish, format: &StreamFormat) -> Result<usize, Complaint> {
     let bytes = heads.datagram_bytes(format);
     if bytes > MAX_DATAGRAM_BYTES {
         return Err(Complaint::unusable(format!(
-            "packets of {} with {} channels at {} Hz are longer than any network carries; use a \
-             shorter ptime",
+            "packets of {} with {} channels at {} Hz exceed the maximum packet length; use a shorter ptime",
             format.ptime(),
             format.channels,
             format.rate.hertz()
@@ -371,8 +370,7 @@ fn promised(
     let usual = usual_latency(format, device.period);
     lay::promised(wish.keys.latency, usual, least).map_err(|short| {
         Complaint::unusable(format!(
-            "latency {} is less than the {least} that packets of {} take; use {} or more, or a \
-             shorter ptime",
+            "latency {} is less than the {least} that packets of {} need; use {} or more, or a shorter ptime",
             short.asked,
             format.ptime(),
             written(least)
@@ -395,8 +393,8 @@ fn kept(reached: &Reached, format: &StreamFormat, device: &Settings) -> Result<S
     let promised = promised.or(reached.announced.and_then(|announced| announced.promised));
     lay::kept(reached.wish.keys.latency, promised, format, device).map_err(|short| {
         Complaint::unusable(format!(
-            "latency {} is less than packets of {} and {} periods of {} frames take; use {} or \
-             more, or packets of a shorter ptime",
+            "latency {} is less than packets of {} and {} periods of {} frames need; use {} or more, or a shorter \
+                ptime",
             short.asked,
             format.ptime(),
             device.periods,

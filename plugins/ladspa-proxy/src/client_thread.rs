@@ -119,7 +119,7 @@ pub(crate) fn leave(address: &str, errand: StreamErrand) -> Arc<Desk> {
             Err(error) => {
                 inbox.arrived.clear();
                 standing.close(which);
-                standing.say(format!("starting a thread: {error}; raise ulimit -u"));
+                standing.say(format!("cannot start a thread: {error}; raise ulimit -u"));
             }
         }
     }

@@ -184,8 +184,7 @@ impl Instance {
         if let Some(verdict) = reported.verdict.as_ref().filter(|_| reported.seen.counters.runs > 0)
         {
             let place = if self.connections.share_a_place() {
-                "; the host has what goes in and what comes out in one place, where some plugins play otherwise than in \
-                 buffers of their own"
+                "; the host uses one buffer for input and output, with which some plugins sound different"
             } else {
                 ""
             };
@@ -196,7 +195,7 @@ impl Instance {
             && let Err(error) = reported.write(path)
         {
             let path = path.display();
-            crate::say::say(&format!("writing {path}: {error}; see that the folder is there"));
+            crate::say::say(&format!("cannot write {path}: {error}; check that its folder exists"));
         }
     }
 }

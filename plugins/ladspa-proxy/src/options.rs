@@ -112,7 +112,7 @@ fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<String> {
     let options = names.filter_map(|name| name.strip_prefix(PREFIX).map(str::to_owned));
     let unknown = options.filter(|name| !KEYS.contains(&name.to_lowercase().as_str()));
     let say =
-        |name| format!("{PREFIX}{name}: there is no such option; there are {}", KEYS.join(", "));
+        |name| format!("{PREFIX}{name}: unknown option; use {}", KEYS.join(", "));
     unknown.map(say).collect()
 }
 
@@ -124,7 +124,7 @@ fn unaddressed_sections(path: &Path, text: &str, is_known: impl Fn(&str) -> bool
     let unknown = sections.filter(|(name, _)| !is_known(name));
     let say = |(name, _)| {
         format!(
-            "in {}, [offload.\"{name}\"]: no plugin here has this name; listplugins shows their names",
+            "in {}, [offload.\"{name}\"]: unknown plugin; listplugins shows the names",
             path.display()
         )
     };
@@ -137,7 +137,7 @@ fn by_file(path: &Path, text: &str, label: &str, complaints: &mut Vec<String>) -
         Ok(table) => table,
         Err(error) => {
             let why = error.message().replace('\n', ", ");
-            complaints.push(format!("reading {}: {why}; mend that line", path.display()));
+            complaints.push(format!("cannot read {}: {why}; fix that line", path.display()));
             return options;
         }
     };
@@ -154,7 +154,7 @@ fn by_file(path: &Path, text: &str, label: &str, complaints: &mut Vec<String>) -
             Value::Table(_) => continue,
             _ => {
                 let hint = "write a number, a word or true";
-                complaints.push(format!("{}: it is none of these; {hint}", place(section, key)));
+                complaints.push(format!("{}: invalid type; {hint}", place(section, key)));
                 continue;
             }
         };
@@ -188,12 +188,13 @@ impl OffloadOptions {
     pub(crate) fn hint_after(&self, rendered: bool, in_real_time: bool) -> &'static str {
         match (rendered, self.wait_offline) {
             (true, WaitOffline::Never) => {
-                "; wait_offline = \"never\" keeps this render from waiting: use \"by-pace\" or \"always\""
+                "; with wait_offline = \"never\" this render does not wait: use \"by-pace\" or \"always\""
             }
             (true, WaitOffline::ByPace) if in_real_time => {
-                "; this host renders on a thread with real-time priority, which waits with wait_offline = \"always\" alone"
+                "; this host renders on a thread with real-time priority, which waits only with wait_offline = \
+                    \"always\""
             }
-            (true, _) => "; see that the worker is there and render again",
+            (true, _) => "; check that the worker runs, and render again",
             (false, _) if self.report.is_none() => "; TAUT_OFFLOAD_REPORT=/FILE lists them",
             (false, _) => "",
         }
@@ -232,24 +233,24 @@ impl OffloadOptions {
                     Some(PathBuf::from(text)).filter(|path| !text.is_empty() && path.is_absolute());
                 if path.is_none() && !text.is_empty() {
                     return Err(format!(
-                        "`{text}` is no absolute path; write one that begins with /"
+                        "invalid path `{text}`: must be absolute"
                     ));
                 }
                 self.report = path;
             }
-            _ => return Err(format!("there is no such option; there are {}", KEYS.join(", "))),
+            _ => return Err(format!("unknown option; use {}", KEYS.join(", "))),
         }
         Ok(())
     }
 }
 
 fn none_of(text: &str, words: &str) -> String {
-    format!("`{text}` is none of its words; write {words}")
+    format!("invalid value `{text}`; use {words}")
 }
 
 fn count(text: &str, least: u32, most: u32) -> Result<u32, String> {
     let read = text.trim().parse().ok().filter(|count| (least..=most).contains(count));
-    read.ok_or_else(|| format!("`{text}` is no number from {least} to {most}; write one"))
+    read.ok_or_else(|| format!("invalid value `{text}`: must be a number from {least} to {most}"))
 }
 
 fn truth(text: &str) -> Result<bool, String> {
@@ -265,7 +266,7 @@ fn wait(text: &str) -> Result<Span, String> {
     if (Span::ZERO..=MAX_WAIT).contains(&span) {
         return Ok(span);
     }
-    Err(format!("`{text}` is not from 0us to {MAX_WAIT}; write a wait between"))
+    Err(format!("invalid value `{text}`: must be 0us to {MAX_WAIT}"))
 }
 
 #[cfg(test)]

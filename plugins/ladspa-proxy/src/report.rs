@@ -44,11 +44,10 @@ impl RunReported<'_> {
         let wrong = match self.dirty() {
             0 => String::new(),
             dirty => format!(
-                ", and {dirty} are of a plugin that had lost a part of what it heard, and may sound otherwise until the \
-                 host restarts it"
+                "; {dirty} frames may differ until the host restarts the plugin, which missed a part of its input"
             ),
         };
-        format!("of {frames} frames {replaced} were replaced{wrong}")
+        format!("{replaced} of {frames} frames replaced{wrong}")
     }
 
     pub(crate) fn json(&self) -> Value {

@@ -90,10 +90,10 @@ impl TwinVerdict {
         match self.residual_db() {
             _ if *compared == 0 => "nothing was compared".to_owned(),
             None if equal == compared => format!(
-                "all {compared} samples that were compared are the same bit for bit, and {concealed} were passed over"
+                "all {compared} compared samples are identical; {concealed} skipped"
             ),
             residual => format!(
-                "{} of {compared} samples differ from what the plugin makes here, by {:.1} dB of it",
+                "{} of {compared} samples differ from the local plugin's, by {:.1} dB relative to them",
                 compared - equal,
                 residual.unwrap_or(f64::NEG_INFINITY)
             ),
@@ -153,21 +153,21 @@ impl Twin {
         let Plugin { file, label, .. } = plugin;
         if file.is_empty() {
             return Err(format!(
-                "{label} is a pipeline, so nothing is compared; compare each of its plugins by itself"
+                "{label} is a pipeline, so nothing is compared; compare each of its plugins separately"
             ));
         }
         let name = std::path::Path::new(file).file_name().unwrap_or_default();
         let found = folders().into_iter().map(|folder| folder.join(name)).find(|it| it.is_file());
         let path = found.ok_or_else(|| {
             format!(
-                "{file} is in no folder of LADSPA_PATH here, so nothing is compared; install it, or add its folder"
+                "{file} is not in LADSPA_PATH here, so nothing is compared; install it, or add its folder"
             )
         })?;
         // Another version may have other ports, or correctly produce different sound.
         let hash = hash_of(&path)?;
         if !plugin.hash.is_empty() && hash != plugin.hash {
             return Err(format!(
-                "{} is another library than the worker's, so nothing is compared; install the same",
+                "{} differs from the worker's library, so nothing is compared; install the same library",
                 path.display()
             ));
         }
@@ -179,8 +179,8 @@ impl Twin {
         let reported = [INPUT | AUDIO, OUTPUT | AUDIO, INPUT | CONTROL].map(count);
         if reported != [instance.inputs(), instance.outputs(), instance.controls()] {
             return Err(format!(
-                "{label} has other ports here than in the catalogue, so nothing is compared; run taut plugins --save \
-                 again"
+                "{label} has other ports here than in the saved catalogue, so nothing is compared; run taut plugins \
+                    --save again"
             ));
         }
         let kept = u64::from(behind + max_frames).next_power_of_two();

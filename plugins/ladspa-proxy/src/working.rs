@@ -116,8 +116,7 @@ impl Working {
         let standing = Arc::new(ClientStanding::new(attendant));
         if history < options.history && options.history > OffloadOptions::default().history {
             standing.say(format!(
-                "a worker keeps no more than {history} blocks of this plugin, and a history of {} was asked for; that \
-                 many are kept",
+                "a worker keeps at most {history} blocks of this plugin, fewer than the history of {} requested",
                 options.history
             ));
         }
@@ -160,7 +159,7 @@ impl Working {
         let spare = options.spare.as_deref().filter(|_| {
             let has_one = offer.stages.is_empty();
             if !has_one {
-                standing.say("a pipeline has no spare; leave it out for this one".to_owned());
+                standing.say("a pipeline has no spare; remove it for this one".to_owned());
             }
             has_one
         });

@@ -70,7 +70,9 @@ pub enum DialError {
         key: HostKey,
     },
     /// The handshake failed for another reason.
-    #[error("{whom}: TLS handshake failed: {why}\nhint: check that taut serve of this version runs there")]
+    #[error(
+        "{whom}: TLS handshake failed: {why}\nhint: check that taut serve of this version runs there"
+    )]
     Tls {
         /// The address dialled.
         whom: CallAddress,

@@ -275,13 +275,13 @@ impl TryFrom<AbilitiesJson> for StreamAbilities {
     fn try_from(said: AbilitiesJson) -> Result<Self, CallNonsense> {
         let AbilitiesJson { rates, channels, codings, ptimes_ns: (least, most), takes_ns } = said;
         if [rates.len(), channels.len(), codings.len()].iter().any(|count| *count > MAX_LISTED) {
-            return Err(CallNonsense(format!("an offer lists {MAX_LISTED} of each at most")));
+            return Err(CallNonsense(format!("an offer with more than {MAX_LISTED} entries")));
         }
         if least < 0 || most < least {
-            return Err(CallNonsense("packets are from a shortest to a longest time".to_owned()));
+            return Err(CallNonsense("an invalid range of packet times".to_owned()));
         }
         if takes_ns.is_some_and(|takes| takes < 0) {
-            return Err(CallNonsense("a device takes some time, or none".to_owned()));
+            return Err(CallNonsense("a negative device latency".to_owned()));
         }
         Ok(Self {
             rates: rates.into_iter().filter_map(|hertz| Rate::new(hertz).ok()).collect(),
@@ -330,7 +330,7 @@ impl TryFrom<AdaptationJson> for CallAdaptation {
 
     fn try_from(said: AdaptationJson) -> Result<Self, CallNonsense> {
         if said.codings.len() > MAX_LISTED {
-            return Err(CallNonsense(format!("{MAX_LISTED} codings are listed at most")));
+            return Err(CallNonsense(format!("more than {MAX_LISTED} codings")));
         }
         // Omits unknown codings: the peer may be newer.
         let codings = said.codings.iter().filter_map(|name| Coding::named(name)).collect();
@@ -352,7 +352,7 @@ fn latency(said: [Option<i64>; 2]) -> Result<Option<CallLatency>, CallNonsense> 
         [Some(latency), None] => Ok(Some(CallLatency::Kept(latency))),
         [None, Some(most)] => Ok(Some(CallLatency::Auto { most })),
         [Some(_), Some(_)] => Err(CallNonsense(
-            "a latency is kept, or follows the packets; say one of them".to_owned(),
+            "both a fixed and an adaptive latency".to_owned(),
         )),
     }
 }
@@ -383,7 +383,7 @@ impl TryFrom<StreamJson> for StreamTerms {
         let coding = said.bitrate.map_or(coding, |bitrate| coding.at_bitrate(bitrate));
         let ptime = Span::from_nanos(said.ptime_ns);
         if !(Span::ZERO..=MAX_PTIME).contains(&ptime) {
-            return Err(CallNonsense("packets have a second of sound at the most".to_owned()));
+            return Err(CallNonsense("a packet time above 1 s".to_owned()));
         }
         // Whether packets of this format are possible is checked by the receiver of the request:
         // refusing a request does not end the call.

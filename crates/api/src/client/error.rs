@@ -33,7 +33,9 @@ pub enum AskError {
         waited: Duration,
     },
     /// The worker is on another host, and the client has no trust store.
-    #[error("{0} is another host, which needs TLS, and this host has no key\nhint: create one with taut id")]
+    #[error(
+        "{0} is another host, which needs TLS, and this host has no key\nhint: create one with taut id"
+    )]
     NoTrust(WorkerAddress),
     /// This host does not trust the worker.
     #[error(
@@ -62,7 +64,9 @@ pub enum AskError {
         key: HostKey,
     },
     /// The handshake failed for another reason.
-    #[error("{worker}: TLS handshake failed: {why}\nhint: check that taut work of this version runs there")]
+    #[error(
+        "{worker}: TLS handshake failed: {why}\nhint: check that taut work of this version runs there"
+    )]
     Tls {
         /// The worker.
         worker: WorkerAddress,

@@ -81,10 +81,13 @@ fn is_taken(pipelines: &[Pipeline], new: &Pipeline) -> bool {
 }
 
 fn pipeline(written: Value, workers: &[SavedWorker]) -> Result<Pipeline, String> {
-    let WrittenPipeline { name, plugins } = written.try_into().map_err(|error: toml::de::Error| {
-        let why = error.message().replace('\n', ", ");
-        format!("invalid pipeline: {why}\nhint: write name = \"NAME\", plugins = [\"WORKER/ID\"]")
-    })?;
+    let WrittenPipeline { name, plugins } =
+        written.try_into().map_err(|error: toml::de::Error| {
+            let why = error.message().replace('\n', ", ");
+            format!(
+                "invalid pipeline: {why}\nhint: write name = \"NAME\", plugins = [\"WORKER/ID\"]"
+            )
+        })?;
     let stages = plugins.iter().map(|plugin| stage(&name, plugin, workers));
     let stages = stages.collect::<Result<Vec<_>, _>>()?;
     let all: Vec<Plugin> = stages.iter().map(|stage| stage.plugin.clone()).collect();

@@ -145,9 +145,7 @@ pub enum NoMasterKey {
     #[error("not a key: must be one line, PROFILE inline:BASE64")]
     Form,
     /// The length belongs to another profile.
-    #[error(
-        "the key has {is} bytes: {profile} needs {wanted}, key and salt, in base64"
-    )]
+    #[error("the key has {is} bytes: {profile} needs {wanted}, key and salt, in base64")]
     Length {
         /// The given profile.
         profile: Profile,

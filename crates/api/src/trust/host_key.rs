@@ -65,7 +65,7 @@ impl fmt::Debug for HostKey {
 /// Error for an invalid key text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "{0:?} is no key: a key is the 44 characters, the last of them =, that taut id prints on the other host"
+    "invalid key {0:?}: must be the 44 characters, ending in =, that taut id prints on the other machine"
 )]
 pub struct NoHostKey(pub String);
 

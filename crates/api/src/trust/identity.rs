@@ -20,7 +20,8 @@ pub(super) const IDENTITY_FILE: &str = "identity.pem";
 const PKCS8_PREFIX: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 const PEM_LINE: usize = 64;
-const ANEW: &str = "move it away, create a new one with taut id, and pair with the other machines again";
+const ANEW: &str =
+    "move it away, create a new one with taut id, and pair with the other machines again";
 
 const EXPECTED: FileRules = FileRules {
     forbidden: 0o077,
@@ -64,7 +65,7 @@ impl HostIdentity {
         let Some(text) = files::read_in_own_folder(&path, &EXPECTED)? else { return Ok(None) };
         let wrong = |what: String| TrustError::Content { path: path.clone(), what, hint: ANEW };
         let private = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes())
-            .map_err(|error| wrong(format!("no private key stands in it ({error})")))?;
+            .map_err(|error| wrong(format!("contains no private key ({error})")))?;
         Self::of(private).map(Some).map_err(|error| wrong(error.to_string()))
     }
 
@@ -74,7 +75,7 @@ impl HostIdentity {
         let (prefix, secret) = pkcs8.split_at_mut(PKCS8_PREFIX.len());
         prefix.copy_from_slice(&PKCS8_PREFIX);
         let random = SystemRandom::new().fill(secret);
-        random.map_err(|_| TrustError::Unusable("the system gave no random bytes".to_owned()))?;
+        random.map_err(|_| TrustError::Unusable("cannot read random bytes".to_owned()))?;
         Self::of(pkcs8.to_vec().into())
     }
 

@@ -204,7 +204,7 @@ impl Pairing {
         let theirs = Revealed::read(&mut line)?;
         let peer = theirs.by(key);
         if commitment(&peer.revealed()).as_ref() != committed {
-            return Err(PairingError::Protocol("it revealed what it had not committed to"));
+            return Err(PairingError::Protocol("its revealed value differs from its commitment"));
         }
         let code = PairingCode::of(&peer, &own);
         Ok(Self::shown(line, code, theirs.name, key))
@@ -281,7 +281,7 @@ where
 fn nonce() -> Result<Nonce, PairingError> {
     let mut nonce = Nonce::default();
     let filled = SystemRandom::new().fill(&mut nonce);
-    filled.map_err(|_| TrustError::Unusable("the system gave no random bytes".to_owned()))?;
+    filled.map_err(|_| TrustError::Unusable("cannot read random bytes".to_owned()))?;
     Ok(nonce)
 }
 

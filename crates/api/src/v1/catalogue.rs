@@ -26,21 +26,21 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Validates the catalogue, as another host may send anything, and removes invalid plugins. Returns the fault of each
-    /// of those, or of the catalogue.
+    /// Validates a catalogue from another host, and removes invalid plugins. Returns the fault of each
+    /// removed plugin, or of the catalogue.
     pub fn check(&mut self) -> Result<Vec<String>, String> {
         if self.version != VERSION {
             return Err(format!("a catalogue of version {}", self.version));
         }
         if self.plugins.len() > MAX_PLUGINS {
-            return Err(format!("{} plugins, and {MAX_PLUGINS} are the most", self.plugins.len()));
+            return Err(format!("{} plugins: the maximum is {MAX_PLUGINS}", self.plugins.len()));
         }
         text("the worker's name", &self.worker)?;
         let (mut known, mut wrong) = (BTreeSet::new(), Vec::new());
         self.plugins.retain(|plugin| {
             let odd = match plugin.check() {
                 Ok(()) if known.insert(plugin.id.clone()) => return true,
-                Ok(()) => format!("two plugins are {:?}", plugin.id),
+                Ok(()) => format!("two plugins with the id {:?}", plugin.id),
                 Err(odd) => odd,
             };
             wrong.push(printable(&odd, MAX_TEXT));
@@ -65,7 +65,7 @@ fn text(what: &str, text: &str) -> Result<(), String> {
     let long = text.chars().count() > MAX_TEXT;
     if long || !text.chars().all(is_printable) {
         let begins: String = text.chars().take(40).collect();
-        let why = if long { "is too long" } else { "has characters that cannot be shown" };
+        let why = if long { "is too long" } else { "has unprintable characters" };
         return Err(format!("{what} {why}: {begins:?}…"));
     }
     Ok(())
@@ -107,10 +107,10 @@ impl Plugin {
         let Self { id, label, ports, .. } = self;
         text("a plugin's id", id)?;
         if id.is_empty() || label.is_empty() || label.contains(char::is_whitespace) {
-            return Err(format!("{id:?} has the label {label:?}, which is no word"));
+            return Err(format!("{id:?} has the label {label:?}, which is not one word"));
         }
         if ports.len() > MAX_PORTS {
-            return Err(format!("{id:?} has {} ports, and {MAX_PORTS} are the most", ports.len()));
+            return Err(format!("{id:?} has {} ports: the maximum is {MAX_PORTS}", ports.len()));
         }
         let texts = [&self.file, label, &self.name, &self.maker, &self.copyright, &self.hash];
         let texts = texts.into_iter().chain(ports.iter().map(|port| &port.name));

@@ -42,7 +42,7 @@ pub const MAX_KEPT_BYTES: usize = 128 << 20;
 pub enum WorkRefused {
     /// 404: unknown plugin.
     #[error(
-        "no plugin {0:?} is offered here: keep what there is now by taut plugins --worker HOST --save"
+        "unknown plugin {0:?}; update the saved list with taut plugins --worker HOST --save"
     )]
     NoSuchPlugin(String),
     /// 410: the plugin's library is gone or has changed.
@@ -50,7 +50,7 @@ pub enum WorkRefused {
     PluginGone {
         /// Id of the plugin.
         id: String,
-        /// "has gone" or "is another", and the fix.
+        /// What happened to it, and how to fix that.
         what: String,
     },
     /// 503: too little capacity is left, as the message describes.

@@ -18,14 +18,14 @@ pub(crate) fn cards() -> Vec<DeviceDescription> {
 }
 
 fn described(name: String) -> DeviceDescription {
-    let why = "a PCM of a configuration is opened only when it is used".to_owned();
+    let why = "a configured PCM is opened only when it is used".to_owned();
     let offers = Offers::Unknown(why);
     let sides = [Direction::Capture, Direction::Playback]
         .map(|direction| DeviceSide { direction, offers: offers.clone() });
     DeviceDescription {
         name: format!("alsa:{name}"),
         sides: sides.into(),
-        says: "of asound.conf or ~/.asoundrc".to_owned(),
+        says: "from asound.conf or ~/.asoundrc".to_owned(),
     }
 }
 
@@ -56,7 +56,7 @@ fn offers(spec: &AlsaSpec, direction: Direction) -> Offers {
     };
     match params::all(&pcm) {
         Ok((params, _)) => offered(&params),
-        Err(error) => Offers::Unknown(format!("ALSA cannot say: {error}")),
+        Err(error) => Offers::Unknown(format!("ALSA cannot list them: {error}")),
     }
 }
 

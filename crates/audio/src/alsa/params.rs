@@ -86,14 +86,14 @@ fn no_access(spec: &AlsaSpec, error: ::alsa::Error) -> DeviceError {
     if error.func() != "snd_pcm_hw_params_set_access" {
         return unusable(spec, error);
     }
-    let hint = "use a PCM of type plug in front of it, which converts".to_owned();
-    refusal(spec, "it takes no interleaved frames".to_owned(), hint)
+    let hint = "use a PCM of type plug, which converts".to_owned();
+    refusal(spec, "it does not support interleaved access".to_owned(), hint)
 }
 
 pub(super) fn unusable(spec: &AlsaSpec, error: ::alsa::Error) -> DeviceError {
-    let answer = format!("ALSA could not set it up: {}: {}", error.func(), sentence(error.errno()));
+    let answer = format!("ALSA cannot configure it: {}: {}", error.func(), sentence(error.errno()));
     let hint = match spec.plugged() {
-        Some(plugged) => format!("try {plugged}, or look at what `dmesg` says of it"),
+        Some(plugged) => format!("try {plugged}, or see `dmesg`"),
         None => CONFIGURED.to_owned(),
     };
     refusal(spec, answer, hint)
@@ -133,7 +133,7 @@ impl Narrowing<'_> {
                 Some(plugged) => format!("use {plugged}, which converts"),
                 None => "use another PCM".to_owned(),
             };
-            let answer = format!("it runs at {} Hz, which no stream does", range(least, most));
+            let answer = format!("it runs at {} Hz, which no stream supports", range(least, most));
             return Err(refusal(self.spec, answer, hint));
         };
         let listed: Vec<String> = ours.iter().map(u32::to_string).collect();
@@ -155,16 +155,16 @@ impl Narrowing<'_> {
         let listed: Vec<&str> = ours().map(CardFormat::name).collect();
         Err(match (self.spec.format, listed.is_empty()) {
             (Some(format), false) => {
-                let answer = format!("it takes no {format}");
+                let answer = format!("it does not support {format}");
                 refusal(self.spec, answer, format!("use format={}", listed.join(" or format=")))
             }
             _ => {
                 let hint = match self.spec.plugged() {
                     Some(plugged) => format!("use {plugged}, which converts"),
-                    None => "use a plug PCM in front of it, which converts".to_owned(),
+                    None => "use a PCM of type plug, which converts".to_owned(),
                 };
                 let names = CardFormat::BEST_FIRST.map(CardFormat::name).join(", ");
-                refusal(self.spec, format!("it takes none of {names}"), hint)
+                refusal(self.spec, format!("it supports none of {names}"), hint)
             }
         })
     }

@@ -14,7 +14,7 @@ pub(super) fn refusal(spec: &AlsaSpec, answer: String, hint: String) -> DeviceEr
     DeviceError { tried: spec.to_string(), answer, hint }
 }
 
-pub(super) const CONFIGURED: &str = "mend what /etc/asound.conf or ~/.asoundrc say of it";
+pub(super) const CONFIGURED: &str = "fix its definition in /etc/asound.conf or ~/.asoundrc";
 
 pub(super) fn sentence(errno: i32) -> String {
     let text = io::Error::from_raw_os_error(errno.abs()).to_string();
@@ -33,21 +33,21 @@ pub(super) fn not_opened(
         libc::EBUSY => busy(spec, direction),
         // `default` leads to a sound server on most desktops.
         libc::EHOSTDOWN | libc::ECONNREFUSED => (
-            "the sound server that it leads to does not answer".to_owned(),
+            "its sound server does not respond".to_owned(),
             format!(
                 "start it (systemctl --user start pipewire wireplumber); without it, {}",
                 name_one()
             ),
         ),
         libc::EACCES | libc::EPERM => (
-            "this user may not open it".to_owned(),
+            "permission denied".to_owned(),
             "add the user to the group audio (usermod -aG audio NAME) and log in again".to_owned(),
         ),
         errno => {
             let first = said.lines().next().unwrap_or_default();
             let first = first.split_once(": ").map_or(first, |(_, rest)| rest);
             let said = if first.is_empty() { sentence(errno) } else { first.to_owned() };
-            (format!("ALSA could not open it: {said}"), CONFIGURED.to_owned())
+            (format!("ALSA cannot open it: {said}"), CONFIGURED.to_owned())
         }
     };
     refusal(spec, answer, hint)
@@ -58,7 +58,7 @@ fn none_such(direction: Direction) -> String {
         Direction::Capture => "captures",
         Direction::Playback => "plays",
     };
-    format!("there is no such card or PCM that {does}")
+    format!("no such card or PCM that {does}")
 }
 
 fn is_here(card: &str) -> bool {
@@ -73,11 +73,11 @@ fn name_one() -> String {
         })
         .collect();
     if names.is_empty() {
-        return "there is no card here; `taut devices` lists what is, and `aplay -L` every PCM"
+        return "this machine has no card; `taut devices` lists other devices, `aplay -L` every PCM"
             .to_owned();
     }
     format!(
-        "name one of {}; `taut devices` says what they offer, and `aplay -L` lists other PCMs",
+        "use one of {}; `taut devices` shows their settings, `aplay -L` lists other PCMs",
         names.join(", ")
     )
 }
@@ -85,12 +85,12 @@ fn name_one() -> String {
 fn busy(spec: &AlsaSpec, direction: Direction) -> (String, String) {
     match holder(Path::new("/proc/asound"), spec, direction).and_then(name_of) {
         Some((program, pid)) => (
-            format!("it is taken by {program} (process {pid})"),
-            format!("end {program}, or let it use another PCM"),
+            format!("in use by {program} (process {pid})"),
+            format!("stop {program}, or use another PCM"),
         ),
         None => (
-            "another program has taken it".to_owned(),
-            "end that program: `fuser -v /dev/snd/*` names it".to_owned(),
+            "in use by another program".to_owned(),
+            "stop that program: `fuser -v /dev/snd/*` shows it".to_owned(),
         ),
     }
 }
@@ -135,17 +135,17 @@ pub(super) struct CardErrors {
 impl CardErrors {
     pub(super) fn new(spec: &AlsaSpec) -> Self {
         let loss = |answer: &str, hint: &str| refusal(spec, answer.to_owned(), hint.to_owned());
-        let mut refused = loss("its driver answered error ", "look at what `dmesg` says of it");
+        let mut refused = loss("its driver returned error ", "see `dmesg`");
         refused.answer.reserve(16);
         Self {
-            unplugged: loss("the card is not there any more", "plug it in again"),
+            unplugged: loss("the card was removed", "plug it in again"),
             silent: loss(
-                "the card has stopped: it asked for no sound and gave none for half a second",
-                "plug it out and in again, or look at what `dmesg` says of it",
+                "the card stopped: it transferred no frames for 500 ms",
+                "reconnect it, or see `dmesg`",
             ),
             vain: loss(
-                "it starves or overruns at each start, before its first period is over",
-                "use longer periods, or more of them: --period 480 --periods 4",
+                "it underruns or overruns at every start, before the end of its first period",
+                "use longer or more periods, such as --period 480 --periods 4",
             ),
             refused,
         }

@@ -23,9 +23,9 @@ const OPTIONS: &str = "wakeup=timer, wakeup=card and format=S16_LE";
 fn instead_of(option: &str) -> String {
     match option.split_once('=') {
         Some((key @ ("period" | "periods" | "rate" | "channels"), value)) => {
-            format!("say --{key} {value} beside it")
+            format!("use --{key} {value}")
         }
-        _ => format!("it has {OPTIONS}"),
+        _ => format!("the options are {OPTIONS}"),
     }
 }
 
@@ -51,11 +51,11 @@ impl FromStr for AlsaSpec {
                 Some(("format", format)) => {
                     let names = CardFormat::BEST_FIRST.map(CardFormat::name).join(", ");
                     spec.format = Some(format.parse().map_err(|_| {
-                        refuse(format!("no format is called ‘{format}’"), format!("use {names}"))
+                        refuse(format!("unknown format '{format}'"), format!("use {names}"))
                     })?);
                 }
                 _ => {
-                    let answer = format!("alsa: has no option ‘{option}’");
+                    let answer = format!("unknown option '{option}'");
                     return Err(refuse(answer, instead_of(option)));
                 }
             }

@@ -7,13 +7,13 @@ const MAX_CHANNELS: usize = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoCanceller {
     #[error(
-        "echo is cancelled for one channel or two, and these are {}; use --channels 2 or --echo-cancel off",
+        "echo cancellation supports 1 or 2 channels, not {}; use --channels 2 or --echo-cancel off",
         .0.count()
     )]
     Channels(Channels),
     #[error(
-        "echo is cancelled where both devices run at one rate, and these run at {captured} and {played}; use --rate or \
-         --echo-cancel off"
+        "echo cancellation needs one rate for both devices, not {captured} and {played}; use --rate or --echo-cancel \
+            off"
     )]
     Rates { captured: Rate, played: Rate },
 }

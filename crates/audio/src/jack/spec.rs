@@ -46,8 +46,8 @@ impl FromStr for JackSpec {
             return Err(refuse("the name is missing".into(), "name the client, such as jack:taut"));
         }
         if name.contains([':', '/', '\0']) {
-            let answer = format!("a client cannot be called ‘{name}’");
-            return Err(refuse(answer, "leave out : and /, such as jack:taut"));
+            let answer = format!("invalid client name '{name}'");
+            return Err(refuse(answer, "use a name without : and /, such as jack:taut"));
         }
         let mut spec = Self::named(name);
         for option in query.split('&').filter(|option| !option.is_empty()) {
@@ -55,16 +55,16 @@ impl FromStr for JackSpec {
             match (key, value) {
                 ("connect" | "server", "") => {
                     return Err(refuse(
-                        format!("{key} says nothing"),
-                        &format!("it has {OPTIONS}"),
+                        format!("{key} has no value"),
+                        &format!("the options are {OPTIONS}"),
                     ));
                 }
                 ("connect", "none") => spec.connect = Connect::Nothing,
                 ("connect", begin) => spec.connect = Connect::To(begin.to_owned()),
                 ("server", server) => spec.server = Some(server.to_owned()),
                 _ => {
-                    let answer = format!("jack: has no option ‘{key}’");
-                    return Err(refuse(answer, &format!("it has {OPTIONS}")));
+                    let answer = format!("unknown option '{key}'");
+                    return Err(refuse(answer, &format!("the options are {OPTIONS}")));
                 }
             }
         }

@@ -85,7 +85,7 @@ impl HeldNode {
         let until = Instant::now() + TIMEOUT;
         while held.is_connecting() && held.gone().is_none() {
             if Instant::now() >= until {
-                return Err(failed("the server does not answer"));
+                return Err(failed("the server does not respond"));
             }
             held.iterate(LOOK);
         }
@@ -122,8 +122,8 @@ impl HeldNode {
 pub(super) fn not_made(name: &str, answer: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
-        answer: format!("PipeWire makes no such node: {answer}"),
-        hint: "see whether others work: pw-cat --list-targets".to_owned(),
+        answer: format!("PipeWire cannot create the node: {answer}"),
+        hint: "check other nodes: pw-cat --list-targets".to_owned(),
     }
 }
 

@@ -90,7 +90,7 @@ pub(super) fn load(name: &str) -> Result<(), DeviceError> {
     });
     loaded.clone().map_err(|answer| DeviceError {
         tried: name.to_owned(),
-        answer: format!("PipeWire's library cannot be loaded: {answer}"),
+        answer: format!("cannot load PipeWire's library: {answer}"),
         // The newest function in use is pw_stream_get_time_n.
         hint: "install it, 0.3.50 or later: apt-get install libpipewire-0.3-0".to_owned(),
     })
@@ -132,7 +132,7 @@ fn reason() -> String {
     // SAFETY: it returns null or a text that lives until this thread's next call.
     let said = unsafe {
         let said = libc::dlerror();
-        if said.is_null() { c"it does not say why" } else { CStr::from_ptr(said) }
+        if said.is_null() { c"unknown reason" } else { CStr::from_ptr(said) }
     };
     said.to_string_lossy().into_owned()
 }

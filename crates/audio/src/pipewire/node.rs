@@ -89,12 +89,12 @@ impl Node {
         let converted = if hertz == rate.hertz() {
             String::new()
         } else {
-            format!("; it converts to {rate}, so sound is not carried bit for bit")
+            format!("; it converts to {rate}, so sound is not bit-exact")
         };
         self.notes.add(if i64::from(quantum) > asked {
             format!(
-                "{graph}, not every {asked} as it was asked to, which adds to the latency: see \
-                 pw-metadata -n settings, or add force=yes{converted}"
+                "{graph} instead of {asked}, which increases the latency: see pw-metadata -n settings, or add \
+                    force=yes{converted}"
             )
         } else {
             format!("{graph}{converted}")
@@ -105,10 +105,9 @@ impl Node {
 fn silent(name: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
-        answer:
-            "PipeWire does not call the node: the server stalled, or there is no session manager"
-                .to_owned(),
-        hint: "start both again: systemctl --user restart pipewire wireplumber".to_owned(),
+        answer: "PipeWire does not call the node: the server stalled, or no session manager runs"
+            .to_owned(),
+        hint: "restart both: systemctl --user restart pipewire wireplumber".to_owned(),
     }
 }
 
@@ -136,9 +135,8 @@ impl Device for Node {
             if let Some(answer) = self.held.gone() {
                 break Ended::Gone(DeviceError {
                     tried: self.name.clone(),
-                    answer: format!("the server is gone, or took the node out: {answer}"),
-                    hint: "start it again: systemctl --user restart pipewire wireplumber"
-                        .to_owned(),
+                    answer: format!("the server ended, or removed the node: {answer}"),
+                    hint: "restart it: systemctl --user restart pipewire wireplumber".to_owned(),
                 });
             }
         };

@@ -37,10 +37,9 @@ pub(crate) fn settle(
 fn not_both_ways(spec: &PipeWireSpec) -> DeviceError {
     DeviceError {
         tried: spec.to_string(),
-        answer: "a node that goes both ways is connected port by port".to_owned(),
+        answer: "a duplex node is connected port by port".to_owned(),
         hint:
-            "leave as=stream and target out, and connect it: pw-link; or name two nodes, one for \
-               each way"
+            "remove as=stream and target, and connect it with pw-link; or use two nodes, one per direction"
                 .to_owned(),
     }
 }
@@ -56,10 +55,10 @@ fn unconverted(
     Err(DeviceError {
         tried: spec.to_string(),
         answer: format!(
-            "the graph runs at {} Hz, and for a node that goes both ways nothing converts to {}",
+            "the graph runs at {} Hz, and a duplex node cannot convert to {}",
             graph.rate, wanted.rate
         ),
-        hint: format!("use --rate {}, or name two nodes, one for each way", graph.rate),
+        hint: format!("use --rate {}, or two nodes, one per direction", graph.rate),
     })
 }
 
@@ -102,7 +101,7 @@ fn direction(node: &FoundNode) -> Option<Direction> {
 
 fn offers(graph: Option<&Graph>) -> Offers {
     let Some(graph) = graph else {
-        return Offers::Unknown("the server does not say how its graph runs".to_owned());
+        return Offers::Unknown("the server does not report its graph's settings".to_owned());
     };
     let carried = |rate: &u32| Rate::new(*rate).is_ok();
     Offers::These {
@@ -114,7 +113,7 @@ fn offers(graph: Option<&Graph>) -> Offers {
 }
 
 fn says(graph: Option<&Graph>) -> String {
-    let what = "a sink that programs play to, or a source that they record from";
+    let what = "a sink for programs to play to, or a source for them to record from";
     let Some(graph) = graph else { return what.to_owned() };
     let Graph { quantum, min_quantum, max_quantum, forced, rate, .. } = graph;
     let quantum = match forced {

@@ -58,7 +58,7 @@ impl Server {
             }
         };
         let context = context.map_err(|_| failed("no context"))?;
-        let core = context.connect(None).map_err(|_| failed("no server answers"))?;
+        let core = context.connect(None).map_err(|_| failed("no server responds"))?;
         let heard = Rc::<ServerEvents>::default();
         let (done, error) = (Rc::clone(&heard), Rc::clone(&heard));
         let listener = core
@@ -99,7 +99,7 @@ impl Server {
             }
             let rest = until.saturating_duration_since(Instant::now());
             if rest.is_zero() {
-                return Err(failed("the server is there and does not answer"));
+                return Err(failed("the server does not respond"));
             }
             // The loop counts in milliseconds: less would be zero.
             self.iterate(rest.max(Duration::from_millis(1)));
@@ -165,8 +165,8 @@ impl Survey {
         };
         self.nodes.iter().find(fits).cloned().ok_or_else(|| DeviceError {
             tried: self.name.clone(),
-            answer: format!("there is no ‘{target}’ to connect to"),
-            hint: "taut devices lists what there is".to_owned(),
+            answer: format!("no target named '{target}'"),
+            hint: "taut devices lists them".to_owned(),
         })
     }
 }
@@ -202,8 +202,8 @@ fn absent(name: &str, answer: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
         answer: format!("PipeWire: {answer}"),
-        hint: "start it (systemctl --user start pipewire wireplumber) and run taut as the user \
-               whose it is, with XDG_RUNTIME_DIR set"
+        hint: "start it (systemctl --user start pipewire wireplumber) and run taut as the same user, with \
+            XDG_RUNTIME_DIR set"
             .to_owned(),
     }
 }

@@ -56,23 +56,23 @@ impl FromStr for PipeWireSpec {
                 ("as", "stream") => spec.shape = NodeKind::Stream(None),
                 ("as", "device") => device = true,
                 ("as", _) => {
-                    return Err(refuse("a node is as=device or as=stream", "use one of them"));
+                    return Err(refuse("invalid value of as", "use as=device or as=stream"));
                 }
                 ("force", "yes") => spec.force = true,
                 ("force", "no") => spec.force = false,
-                ("force", _) => return Err(refuse("force is yes or no", "use force=yes")),
+                ("force", _) => return Err(refuse("invalid value of force", "use force=yes")),
                 ("target", "") => {
-                    return Err(refuse("target names no node", "taut devices lists them"));
+                    return Err(refuse("target has no value", "taut devices lists them"));
                 }
                 ("target", node) => target = Some(node.to_owned()),
                 (key, _) => {
-                    let answer = format!("pipewire: has no option ‘{key}’");
-                    return Err(refuse(&answer, &format!("it has {OPTIONS}")));
+                    let answer = format!("unknown option '{key}'");
+                    return Err(refuse(&answer, &format!("the options are {OPTIONS}")));
                 }
             }
         }
         if device && (target.is_some() || spec.shape != NodeKind::Device) {
-            return Err(refuse("only a stream has a target", "leave as=device out"));
+            return Err(refuse("only a stream has a target", "remove as=device"));
         }
         if target.is_some() {
             spec.shape = NodeKind::Stream(target);

@@ -65,11 +65,12 @@ impl CablePlug {
         let buffer = settings.period.count().saturating_mul(settings.periods.into());
         if buffer > layout.longest_buffer() {
             let most = layout.longest_buffer();
-            let answer = format!("a buffer of {buffer} frames is longer than a cable's, {most}");
-            return Err(refused(answer, "use smaller periods, or fewer"));
+            let answer =
+                format!("a buffer of {buffer} frames exceeds the cable's maximum of {most}");
+            return Err(refused(answer, "use shorter or fewer periods"));
         }
         let cannot = |why: SharedError| {
-            let hint = "what a cable carries lies there";
+            let hint = "the cable's shared memory is there";
             refused(why.to_string(), hint)
         };
         let file = loop {
@@ -85,11 +86,12 @@ impl CablePlug {
         }
         file.lock(USED, Hold::Shared, TIMEOUT).map_err(cannot)?;
         let ring = CableRing::map(&file, layout, is_new).map_err(cannot)?.map_err(|found| {
-            let answer = format!("it carries {found}, and not {layout}");
-            refused(answer, "use the same rate and as many channels at both ends, or another name")
+            let answer = format!("it carries {found}, not {layout}");
+            refused(answer, "use the same rate and channels at both ends, or another name")
         })?;
         if end == End::Playing && !file.try_lock(PLAYED, Hold::Alone).map_err(cannot)? {
-            let hint = "use another name, or end the other; to be heard a cable needs --input";
+            let hint =
+                "use another name, or stop the other card; only --input captures from a cable";
             return Err(refused("another card plays on it".to_owned(), hint));
         }
         file.lock(PLUGGING, Hold::Free, TIMEOUT).map_err(cannot)?;

@@ -120,7 +120,9 @@ impl FileReader {
         let mut input = BufReader::new(source);
         let header = WavHeader::read(&mut input, length)
             .map_err(|error| refuse(&error.to_string(), again()))?
-            .ok_or_else(|| refuse("the file is cut or damaged: it holds no samples", again()))?;
+            .ok_or_else(|| {
+                refuse("the file is truncated or damaged: it holds no samples", again())
+            })?;
         let (promised, held) = (header.promised_frames(), header.held_frames());
         let coding = match &header.coding {
             Ok(coding) => *coding,
@@ -142,7 +144,9 @@ impl FileReader {
                 return Err(refuse("the file holds no samples", "name another file".to_owned()));
             }
             (Some(promised), Some(0)) => {
-                let answer = format!("the file is cut: it promises {promised} frames and holds 0");
+                let answer = format!(
+                    "the file is truncated: its header has {promised} frames, and it holds 0"
+                );
                 return Err(refuse(&answer, again()));
             }
             _ => {}
@@ -269,7 +273,7 @@ pub(crate) fn tried(path: &Path) -> String {
 fn unreadable(path: &Path, error: &io::Error) -> DeviceError {
     let hint = match error.kind() {
         io::ErrorKind::NotFound => "check the path".to_owned(),
-        io::ErrorKind::PermissionDenied => format!("allow it: chmod +r {}", path.display()),
+        io::ErrorKind::PermissionDenied => format!("run chmod +r {}", path.display()),
         _ => "try another file".to_owned(),
     };
     DeviceError { tried: tried(path), answer: error.to_string(), hint }
@@ -402,7 +406,7 @@ fn open(wanted: Wanted) -> Result<FileReader, DeviceError> {
     let mut begins = Vec::new();
     input.by_ref().take(12).read_to_end(&mut begins).map_err(|error| refuse(&error.to_string()))?;
     if begins.is_empty() {
-        return Err(refuse("nothing came on standard input"));
+        return Err(refuse("standard input is empty"));
     }
     FileReader::read_pipe(input, begins, FileRequest { path: None, wanted })
 }

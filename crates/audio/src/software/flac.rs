@@ -91,7 +91,7 @@ impl FlacReader {
             Some((track.id, track.num_frames, parameters.clone()))
         });
         let Some((track, promised, parameters)) = opened else {
-            return Err("there is no sound in it".to_owned());
+            return Err("it holds no sound".to_owned());
         };
         let decoder = symphonia::default::get_codecs()
             .make_audio_decoder(&parameters, &Default::default())

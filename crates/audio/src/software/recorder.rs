@@ -195,9 +195,7 @@ impl Drop for Recorder {
         if let Some(thread) = self.thread.take() {
             if !self.is_stored(&thread) {
                 return self.piped.iter().for_each(|(notes, name)| {
-                    notes.add(format!(
-                        "file:{name}: nobody reads it: the last of it was not written"
-                    ));
+                    notes.add(format!("file:{name}: its reader stopped: the end was not written"));
                 });
             }
             // A panic was reported; the file is complete up to its last header.
@@ -241,13 +239,13 @@ pub fn check_take(path: &Path) -> Result<(), DeviceError> {
         Err(DeviceError { tried: tried(path), answer: answer.to_owned(), hint })
     };
     if path.is_dir() {
-        let hint = format!("name a file in it, such as {}", path.join("out.wav").display());
+        let hint = format!("use a file in it, such as {}", path.join("out.wav").display());
         return refuse("this is a directory", hint);
     }
     let ending = path.extension();
     if OTHER_FORMS.iter().any(|form| ending.is_some_and(|is| is.eq_ignore_ascii_case(form))) {
         let hint = format!("name it {}", path.with_extension("wav").display());
-        return refuse("what is played is written as WAV", hint);
+        return refuse("output files are WAV only", hint);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     match folder.map(Path::metadata) {
@@ -268,10 +266,10 @@ fn unwritten(path: &Path, error: &io::Error) -> DeviceError {
 fn hint(path: &Path, error: &io::Error) -> String {
     let folder = path.parent().unwrap_or(Path::new("."));
     match error.kind() {
-        io::ErrorKind::NotFound => format!("make its folder: mkdir -p {}", folder.display()),
+        io::ErrorKind::NotFound => format!("create its folder: mkdir -p {}", folder.display()),
         io::ErrorKind::PermissionDenied => "choose a folder that you may write to".to_owned(),
         io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge => {
-            "make room on the disk".to_owned()
+            "free space on the disk".to_owned()
         }
         _ => "choose another path".to_owned(),
     }

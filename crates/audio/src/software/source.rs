@@ -94,7 +94,7 @@ impl FileSource {
         let ended = Arc::new(AtomicBool::new(false));
         if reader.is_of_unknown_length() {
             notes.add(format!(
-                "file:{}: the length in the header is unknown: all that follows is played",
+                "file:{}: the header has no length: playing to the end of the file",
                 path.display()
             ));
         }
@@ -214,14 +214,14 @@ impl Decoder {
         let name = &self.name;
         if flaws.damaged > 0 {
             self.notes.fail(format!(
-                "file:{name}: damaged places: {}, played as silence of the same length; copy it again",
+                "file:{name}: damaged places: {}, replaced by silence; copy it again",
                 flaws.damaged
             ));
         }
         if let Some((given, promised)) = flaws.cut {
             self.notes.fail(format!(
-                "file:{name}: the file is cut off or its end is damaged: {given} of {promised} \
-                 frames were played; copy it again"
+                "file:{name}: the file is truncated or its end is damaged: {given} of {promised} frames were played; \
+                    copy it again"
             ));
         } else if is_empty {
             self.notes.fail(format!("file:{name}: it holds no samples; name another file"));
@@ -234,7 +234,7 @@ impl Drop for Decoder {
     fn drop(&mut self) {
         if thread::panicking() {
             let name = &self.name;
-            self.notes.add(format!("file:{name}: it cannot be decoded any further; try another"));
+            self.notes.add(format!("file:{name}: decoding failed; try another file"));
         }
         self.ended.store(true, Ordering::Release);
     }

@@ -118,7 +118,7 @@ impl SoftwareSpec {
             }
             b"file" => Ok(Self::File(PathBuf::from(rest).into())),
             b"tone" => {
-                parsed(shown, text, "name a frequency in hertz, such as tone:440").map(Self::Tone)
+                parsed(shown, text, "use a frequency in hertz, such as tone:440").map(Self::Tone)
             }
             b"null" if rest.is_empty() => Ok(Self::Null),
             b"null" => refuse("null: has no options", "use null:"),
@@ -144,7 +144,7 @@ fn error(given: &str, answer: &str, hint: &str) -> DeviceError {
 }
 
 fn parsed<T: FromStr>(given: &str, text: &str, hint: &str) -> Result<T, DeviceError> {
-    text.parse().map_err(|_| error(given, &format!("‘{text}’ cannot be understood"), hint))
+    text.parse().map_err(|_| error(given, &format!("invalid value '{text}'"), hint))
 }
 
 fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
@@ -154,35 +154,35 @@ fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
         Some(query) => query,
         None if rest.is_empty() => return Ok(options),
         None => {
-            return Err(error(given, "virtual: has no names", "use virtual: or virtual:?ppm=50"));
+            return Err(error(given, "virtual: takes no name", "use virtual: or virtual:?ppm=50"));
         }
     };
     for option in query.split(|byte| *byte == b'&').filter(|option| !option.is_empty()) {
         let (key, file) = split_at(option, b'=');
         let file = OsStr::from_bytes(file.unwrap_or_default());
         let (key, value) = (&*String::from_utf8_lossy(key), &*file.to_string_lossy());
-        let whole = "give a whole number from 1, such as period=48&periods=2";
+        let whole = "use a whole number from 1, such as period=48&periods=2";
         let positive = || {
             let number: u32 = parsed(given, value, whole)?;
             // A card plays one period while the program writes another.
             let least = if key == "periods" { 2 } else { 1 };
             (least..=MAX).contains(&number).then_some(number).ok_or_else(|| {
                 let hint = format!("use {least} to {MAX}");
-                error(given, &format!("{key} cannot be {number}"), &hint)
+                error(given, &format!("invalid {key} {number}"), &hint)
             })
         };
         match key {
             "ppm" => options.error = ppm(given, value)?,
             "period" => options.period = Some(Frames::new(i64::from(positive()?))),
             "periods" => options.periods = Some(positive()?),
-            "tone" => options.tone = Some(parsed(given, value, "give hertz, such as tone=440")?),
+            "tone" => options.tone = Some(parsed(given, value, "use hertz, such as tone=440")?),
             "source" => options.source = Some(path(given, key, file)?),
             "record" => options.record = Some(path(given, key, file)?),
             "loopback" => {
-                let hint = "give a number of frames, such as loopback=48";
+                let hint = "use a number of frames, such as loopback=48";
                 let frames: u32 = parsed(given, value, hint)?;
                 let frames = Some(frames).filter(|frames| *frames <= MAX);
-                let frames = frames.ok_or_else(|| error(given, "no cable is as long", hint))?;
+                let frames = frames.ok_or_else(|| error(given, "loopback is too long", hint))?;
                 options.loopback = Some(Frames::new(i64::from(frames)));
             }
             "cable" => {
@@ -193,31 +193,29 @@ fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
                 let refused =
                     |error: SpanError| self::error(given, &error.to_string(), "as in delay=3.37ms");
                 let delay = parse_span(value).map_err(refused)?;
-                let before = || {
-                    error(given, "no sound is heard before it is played", "use delay=0ms or more")
-                };
+                let before = || error(given, "delay is negative", "use delay=0ms or more");
                 options.delay =
                     Some(Some(delay).filter(|delay| *delay >= Span::ZERO).ok_or_else(before)?);
             }
             "unplug" => fault.0 = Some(span(given, value)?),
             "replug" => fault.1 = Some(span(given, value)?),
             _ => {
-                let answer = format!("virtual: has no option ‘{key}’");
-                return Err(error(given, &answer, &format!("it has {OPTIONS}")));
+                let answer = format!("unknown option '{key}'");
+                return Err(error(given, &answer, &format!("the options are {OPTIONS}")));
             }
         }
     }
     let heard = options.source.is_some() || options.tone.is_some();
     if options.loopback.is_some() && heard {
-        let hint = "leave loopback out, or the other";
-        return Err(error(given, "it captures what it plays or something else", hint));
+        let hint = "remove one of them";
+        return Err(error(given, "loopback excludes tone and source", hint));
     }
     if options.cable.is_some() && (heard || options.loopback.is_some()) {
-        let hint = "leave cable out, or the other";
-        return Err(error(given, "it captures what is played on a cable or something else", hint));
+        let hint = "remove one of them";
+        return Err(error(given, "cable excludes tone, source and loopback", hint));
     }
     if options.delay.is_some() && options.cable.is_none() {
-        return Err(error(given, "only a cable has a delay", "add cable=NAME"));
+        return Err(error(given, "delay needs a cable", "add cable=NAME"));
     }
     options.fault = match fault {
         (Some(after), away) => Some(Arc::new(Disappearance::new(after, away.unwrap_or(Span::MAX)))),
@@ -232,19 +230,19 @@ const MAX: u32 = 65_536;
 
 fn path(given: &str, key: &str, value: &OsStr) -> Result<PathBuf, DeviceError> {
     if value.is_empty() {
-        let hint = format!("name one, such as {key}=song.wav");
-        return Err(error(given, &format!("{key} names no file"), &hint));
+        let hint = format!("use a path, such as {key}=song.wav");
+        return Err(error(given, &format!("{key} has no value"), &hint));
     }
     Ok(value.into())
 }
 
 fn ppm(given: &str, value: &str) -> Result<Ppm, DeviceError> {
-    let hint = "give parts per million between -100000 and 100000, such as ppm=50";
+    let hint = "use -100000 to 100000, such as ppm=50";
     let ppm: f64 = parsed(given, value, hint)?;
     if ppm.abs() <= 100_000.0 {
         Ok(Ppm::from_f64(ppm))
     } else {
-        Err(error(given, &format!("no clock is off by {ppm} ppm"), hint))
+        Err(error(given, &format!("invalid ppm {ppm}"), hint))
     }
 }
 
@@ -258,6 +256,6 @@ fn span(given: &str, value: &str) -> Result<Span, DeviceError> {
         _ => None,
     };
     make.zip(number.parse().ok()).map(|(make, number)| make(number)).ok_or_else(|| {
-        error(given, &format!("‘{value}’ is no length of time"), "give one such as 2s or 500ms")
+        error(given, &format!("invalid duration '{value}'"), "use a duration such as 2s or 500ms")
     })
 }

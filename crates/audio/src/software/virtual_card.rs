@@ -331,7 +331,7 @@ fn clock(parts: &Parts, pace: &dyn Pace) -> Option<ClockId> {
 pub(crate) fn gone(name: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
-        answer: "the card is not there any more".to_owned(),
+        answer: "the card was removed".to_owned(),
         hint: "plug it in again".to_owned(),
     }
 }

@@ -288,7 +288,7 @@ impl DeviceWatch {
             };
             // First, because reopening needs its resources.
             drop(device);
-            self.notes.add(format!("{error}; a timer goes on in its place"));
+            self.notes.add(format!("{error}; a timer replaces it"));
             let Some(device) = self.reopen() else { return };
             // Room for the only device.
             if self.returned.push(device).is_err() {
@@ -322,10 +322,9 @@ impl DeviceWatch {
 
 fn changed(before: &Settings, now: &Settings) -> DeviceError {
     DeviceError {
-        tried: "the device that was away".to_owned(),
+        tried: "the returned device".to_owned(),
         answer: format!(
-            "it came back with {}, {} channels and periods of {} × {} and was {}, {} channels and \
-             {} × {}",
+            "it has {}, {} channels and periods of {} × {} instead of {}, {} channels and {} × {}",
             now.rate,
             now.channels,
             now.periods,
@@ -335,6 +334,6 @@ fn changed(before: &Settings, now: &Settings) -> DeviceError {
             before.periods,
             before.period
         ),
-        hint: "set it up as before, or start taut again".to_owned(),
+        hint: "restore its settings, or restart taut".to_owned(),
     }
 }

@@ -14,7 +14,7 @@ use tautline_proto::call::terms::{CallPath, CallTerms, StreamTerms};
 use tautline_proto::device::Direction;
 use tautline_proto::time::Span;
 use tautline_report::CallReport;
-use tautline_report::text;
+use tautline_report::text::{self, Detail};
 
 use crate::failure::{Failure, with_more};
 use crate::flags::{EchoFlag, EndFlags, RunFlags};
@@ -97,24 +97,24 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
             return named(format!("in a call with {peer}: {}", in_words(terms)));
         }
         CallEvent::Begun(None) => {
-            format!("in a call with {peer}, on hold; resume starts the audio")
+            format!("in a call with {peer} without sound; resume starts it")
         }
-        CallEvent::Held if is_server => "the call is on hold".into(),
-        CallEvent::Held => "the call is on hold; resume starts the audio".into(),
-        CallEvent::Sounds(terms) => format!("the call has audio: {}", in_words(terms)),
-        CallEvent::MovedTo(CallPath::Udp, _) => "the audio now uses UDP".into(),
-        CallEvent::MovedTo(CallPath::Tcp, None) => "the audio now uses TCP".into(),
+        CallEvent::Held if is_server => "the call is without sound".into(),
+        CallEvent::Held => "the call is without sound; resume starts it".into(),
+        CallEvent::Sounds(terms) => format!("the call has sound: {}", in_words(terms)),
+        CallEvent::MovedTo(CallPath::Udp, _) => "the sound now uses UDP".into(),
+        CallEvent::MovedTo(CallPath::Tcp, None) => "the sound now uses TCP".into(),
         CallEvent::MovedTo(CallPath::Tcp, Some(port)) => format!(
-            "the audio now uses TCP; for less latency, open UDP port {port} in the firewall there"
+            "the sound now uses TCP; for less latency, open UDP port {port} in the firewall there"
         ),
         CallEvent::CannotChange(why) => cannot_change(why),
         CallEvent::Away(_) if is_server => {
-            "the control connection is lost; the audio continues while packets arrive".into()
+            "the control connection is lost; the sound continues while packets arrive".into()
         }
         CallEvent::Away(why) => {
             let why = why.as_deref();
             let why = why.unwrap_or("the control connection is lost: no data");
-            with_more(why, "; the audio continues while packets arrive, and the call reconnects")
+            with_more(why, "; the sound continues while packets arrive, and the call reconnects")
         }
         CallEvent::Resumed if is_server => {
             return named(format!("{peer} is back: the call continues"));
@@ -135,7 +135,8 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
         }
         CallEvent::Refused(asked, why) => {
             let asked = asked.as_ref();
-            let asked = asked.map_or(String::new(), |asked| format!("refused {}: ", changed(asked)));
+            let asked =
+                asked.map_or(String::new(), |asked| format!("refused {}: ", changed(asked)));
             format!("{asked}{peer} rejects the change: {}", why.as_str())
         }
         CallEvent::LatencyRaised { asked, kept } => format!(
@@ -202,16 +203,20 @@ pub(super) fn tell_reports(
         || CallReport::json(role, &reports).map_err(|error| Failure::running(error.to_string()));
     let drawn =
         |drawing| reports.first().map_or(String::new(), |heard| page::of_run(heard, None, drawing));
-    let text = || match role {
+    let text = |detail| match role {
         "serve" => text::render_served(&reports),
-        _ => reports.iter().map(text::render_call).collect::<String>(),
+        _ => reports.iter().map(|report| text::render_call(report, detail)).collect::<String>(),
     };
-    files.write_and_print(running.report(), |format| match format {
+    let render = |format, detail| match format {
         FileFormat::Html => Ok(drawn(Drawing::Page)),
         FileFormat::Svg => Ok(drawn(Drawing::Charts)),
-        FileFormat::Txt => Ok(text()),
+        FileFormat::Txt => Ok(text(detail)),
         FileFormat::Json | FileFormat::Csv => json(),
-    })?;
+    };
+    let written = files.write(|format| render(format, Detail::Full));
+    let detail = running.voice().report_detail();
+    ReportFiles::default().write_and_print(running.report(), |format| render(format, detail))?;
+    written?;
     done.map_err(failure)
 }
 

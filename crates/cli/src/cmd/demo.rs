@@ -29,7 +29,7 @@ use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::PacketHeads;
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_report::Report;
-use tautline_report::text;
+use tautline_report::text::{self, Detail};
 
 use super::compare::compare;
 use super::{reported_pacing, stop_on_signals};
@@ -54,7 +54,7 @@ struct DemoSetup {
 
 pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
     std::fs::create_dir_all(&flags.out).map_err(|error| {
-        Failure::open(format!("making the folder {}: {error}", flags.out.display()))
+        Failure::open(format!("creating the folder {}: {error}", flags.out.display()))
     })?;
     let recording = flags.out.join("recording.flac");
     write(&recording, RECORDING)?;
@@ -182,16 +182,15 @@ fn too_short(latency: Span, format: &StreamFormat, device: &Settings) -> Option<
     // Leaves as much time to the network and to delayed threads as to the buffer.
     let fits = (latency - packing).as_nanos() / (2 * period.as_nanos()).max(1);
     let hint = match fits {
-        FEWEST.. => format!("--periods {fits} leaves time for the way, on a quiet machine"),
+        FEWEST.. => format!("use --periods {fits}, on a quiet machine"),
         _ => format!(
-            "--latency {} --periods {FEWEST} leaves time for the way, on a quiet machine, and a shorter \
-             --period takes less",
+            "use --latency {} --periods {FEWEST}, on a quiet machine, or a shorter --period",
             takes(2 * FEWEST)
         ),
     };
     Some(format!(
-        "--latency {latency} is less than the {} that a packet and the card's buffer of {periods} periods of \
-         {period} take: {hint}; else use a --latency well beyond {0}",
+        "--latency {latency} is less than the {} of a packet and {periods} periods of {period}\n\
+         hint: {hint}; otherwise a --latency well above {0}",
         takes(periods)
     ))
 }
@@ -316,7 +315,7 @@ fn tell(
             let page = page::of_run(report, None, Drawing::Page);
             write(&flags.out.join(format!("{name}.html")), page.as_bytes())?;
         }
-        say(&format!("── {name}\n{}", text::render(report).trim_end()));
+        say(&format!("── {name}\n{}", text::render(report, Detail::Full).trim_end()));
         let verdict = compare(recording, played)?;
         let faults = FaultCounts::of(report).and(&FaultCounts::of(sent));
         let beside = beside_the_report(report, &verdict.report());
@@ -324,10 +323,10 @@ fn tell(
         if !is_good(&verdict, cut, &faults) {
             let why = faults.why();
             broken =
-                Some(Failure::running(format!("{name} did not play all that was sent: {why}")));
+                Some(Failure::running(format!("{name} did not play all of the recording: {why}")));
         }
     }
-    say(&format!("what each receiver played, and the reports: {}", flags.out.display()));
+    say(&format!("recordings and reports: {}", flags.out.display()));
     broken.map_or(Ok(()), Err)
 }
 
@@ -346,18 +345,17 @@ fn beside_the_report(report: &Report, verdict: &ComparisonReport) -> String {
 fn differing(missing: u64, differ: u64, faded: u64) -> String {
     match (missing, differ) {
         (1.., 1..) if differ > missing + faded => format!(
-            "\n  the report counts {missing} frames missing, which had not come in time; the other {} are \
-             not explained by it",
+            "\n  {missing} frames were missing according to the report; it does not explain the other {}",
             differ - missing
         ),
         (1.., 1..) if missing < differ => format!(
-            "\n  the report counts {missing} frames missing, which had not come in time; the other {} came \
-             and are mixed with what stood for those, 1 ms at the end of each dropout",
+            "\n  {missing} frames were missing according to the report; the other {} are cross-fades of 1 ms \
+             at the end of each dropout",
             differ - missing
         ),
         (1.., _) if missing > differ => format!(
-            "\n  the report counts {missing} frames missing, which had not come in time; {} of them sound \
-             as they would have",
+            "\n  {missing} frames were missing according to the report; {} of them were concealed without \
+             a difference",
             missing - differ
         ),
         _ => String::new(),
@@ -410,10 +408,10 @@ impl FaultCounts {
     fn why(&self) -> String {
         let Self { all, host } = self;
         match host {
-            0 => "its report says what was lost; none of it is the host's".to_owned(),
+            0 => "its report shows the losses; the host did not stall".to_owned(),
             _ => format!(
-                "of {all} packets missed and xruns {host} are the host's, which stood still; run it \
-                 again when less else runs, or with a longer --latency and more --periods"
+                "{host} of {all} missed packets and xruns were during stalls of the host\n\
+                 hint: run it again on a quieter machine, or with a longer --latency and more --periods"
             ),
         }
     }

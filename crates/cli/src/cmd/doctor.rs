@@ -71,8 +71,8 @@ mod tests {
                 improvement: None,
             }
         };
-        let timers = finding("timers", Verdict::Passed, "timers are fine to 1ns", "");
-        let why = "a core that slowed down while it waited takes longer for the next period";
+        let timers = finding("timers", Verdict::Passed, "timers have a resolution of 1ns", "");
+        let why = "a core that slowed down while idle takes longer for the next period";
         let what = "2 of 2 cores have powersave";
         let fix = "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/x".to_owned();
         let frequency = finding("cpu-frequency", Verdict::Warning, what, why);

@@ -29,8 +29,8 @@ fn read<P: LedgerPacket>(path: &Path, columns: &[&'static str]) -> Result<Vec<P>
         Ok(read) => Ok(read.packets),
         Err(LedgerError::System(error)) => Err(failed(error)),
         Err(LedgerError::NoColumn(lacks)) => Err(Failure::usage(format!(
-            "{name} has no column {lacks}; give the sender's ledger first, then the receiver's, as taut writes them \
-             with --packet-log"
+            "{name} has no column {lacks}\nhint: name the sender's packet log first, then the receiver's, both \
+             written with --packet-log"
         ))),
     }
 }

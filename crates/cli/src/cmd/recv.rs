@@ -93,9 +93,9 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             check_alike(heard, &format)?;
         }
         let whose = match announced {
-            Some(_) => "as its sender announces",
-            None if proven => "as its packets prove",
-            None => "as is said here",
+            Some(_) => "from the announcement",
+            None if proven => "from the packets",
+            None => "from the options",
         };
         tell_details(flags, &format, &device, promised, whose);
         // The sender decides the packet length.
@@ -184,18 +184,18 @@ fn anew(laid_out: &StreamFormat, theirs: Option<&Announcement>, proven: bool) ->
     };
     if proven && theirs.is_none() {
         return format!(
-            "the packets are not {}: begun again with the format that they prove now",
+            "the packets are not {}: restarted with their format",
             words(laid_out)
         );
     }
-    let laid_out = format!("this was laid out for {} before a packet came, and", words(laid_out));
+    let laid_out = format!("{} was assumed before the first packet, but", words(laid_out));
     match theirs {
         Some(theirs) => format!(
-            "{laid_out} the sender that is heard announces {}: begun anew with that",
+            "{laid_out} the sender announces {}: restarted with that",
             words(&theirs.format)
         ),
         None => format!(
-            "{laid_out} nothing can be read of those that come: waiting for what their sender announces"
+            "{laid_out} the packets are unreadable: waiting for the sender's announcement"
         ),
     }
 }
@@ -309,11 +309,11 @@ fn tell_details(
     let voice = flags.running.voice();
     let form = flags.from.first().map_or(WireForm::Rtp, |from| from.form());
     let heads = PacketHeads { form, stamps: true };
-    voice.detail(&format!("the stream is laid out {whose}"));
+    voice.detail(&format!("stream format: {whose}"));
     tell_stream(voice, &flags.output, device, format, heads.datagram_bytes(format));
-    let promised = promised.map_or(String::new(), |span| format!("{span} promised; "));
+    let promised = promised.map_or(String::new(), |span| format!("{span} announced; "));
     voice.detail(&format!(
-        "latency: {promised}packet and device here take {}, of which a block waits {} in the device",
+        "latency: {promised}packet and device here take {}, {} of it in the device",
         min_latency(format.ptime(), device),
         device.playback_lead()
     ));
@@ -379,8 +379,8 @@ fn learnt(
     }
     if learnt == Learnt::Unannounced(None) {
         flags.running.voice().tell(
-            "no announcement, and the packets prove no format: 48 kHz stereo is assumed unless --rate and \
-             --channels say otherwise",
+            "no announcement, and the packets prove no format: 48 kHz stereo is assumed; use --rate and \
+             --channels for another",
         );
     }
     Ok(learnt)

@@ -444,7 +444,7 @@ fn tell_of_pacing(flags: &Send, paced: &Paced, latency: Span, age: Span) {
     voice.detail(&reported_pacing(paced));
     let left = age + paced.lead();
     voice.detail(&format!(
-        "latency: {latency} promised; packets are up to {left} old when they leave, which gives the way {} \
+        "latency: {latency} announced; packets are up to {left} old when they leave, so the transit may take {} \
          (--max-transit-time)",
         latency - left
     ));
@@ -471,7 +471,7 @@ fn tell_of_packets(flags: &Send, to: &[Resolved], (format, heads): (&StreamForma
     if ptime != flags.ptime() {
         let asked = flags.ptime();
         voice.tell(&format!(
-            "{asked} holds {packet} whole frames at {rate}, so packets carry {ptime}"
+            "--ptime {asked} is {packet} whole frames at {rate}, so packets have {ptime}"
         ));
     }
     let bytes = heads.datagram_bytes(format);

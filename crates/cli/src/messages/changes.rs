@@ -26,7 +26,7 @@ pub(crate) fn changed(changed: &Changed) -> String {
         Changed::Volume(fader) => format!("volume {fader}"),
         Changed::Redundancy(asked, budget) => format!("redundancy {}", within(*asked, *budget)),
         Changed::To(address) => format!("to {address}"),
-        Changed::From(address) => format!("from {address}, heard when its sound is there"),
+        Changed::From(address) => format!("from {address}, played when its packets arrive"),
         Changed::Sending(standing) => format!("status {}", sending(standing)),
         Changed::Receiving(standing) => format!("status {}", receiving(standing)),
         Changed::Said(what) => what.clone(),
@@ -84,9 +84,9 @@ fn stream(standing: &StreamStanding) -> String {
 pub(crate) fn cannot_change(why: &CannotChange) -> String {
     match why {
         CannotChange::Said(why) => why.clone(),
-        CannotChange::Over => "the run is over; start taut again".into(),
+        CannotChange::Over => "the run is over; restart taut".into(),
         CannotChange::Busy => {
-            "the device takes no changes at the moment; say it again once it runs".into()
+            "the device accepts no changes now; repeat this when it runs".into()
         }
         CannotChange::Sending(refused) => send_refused(refused),
         CannotChange::Latency { address, refused } => latency_refused(address, refused),
@@ -94,18 +94,17 @@ pub(crate) fn cannot_change(why: &CannotChange) -> String {
             format!("there is no stream {}; write a number from 1 to {streams}, or none", asked + 1)
         }
         CannotChange::WhichStream => {
-            "several streams are heard; write from N ADDRESS, N being the how-many-th --from is to \
-             be another"
+            "several streams are received; write from N ADDRESS to replace the Nth --from"
                 .into()
         }
         CannotChange::Open(error) => error.to_string(),
         CannotChange::Shared => {
-            "all senders are heard there (?senders=), so none of them is replaced; start taut again \
-             for another address"
+            "all senders there are received (?senders=), so none is replaced; restart taut for another \
+             address"
                 .into()
         }
         CannotChange::CarriesClock => {
-            "the clock of --clock comes to the same address, so the stream is not replaced; start taut again for \
+            "the clock of --clock comes to the same address, so the stream is not replaced; restart taut for \
              another address"
                 .into()
         }
@@ -119,7 +118,7 @@ fn latency_refused(address: &str, refused: &LatencyRefused) -> String {
              take; use {least} or more"
         ),
         LatencyRefused::TooLong { asked, longest } => format!(
-            "this run has room for {longest}; start taut again with --latency {asked} for more"
+            "the maximum of this run is {longest}; restart taut with --latency {asked} for more"
         ),
         LatencyRefused::Busy => cannot_change(&CannotChange::Busy),
     }
@@ -137,18 +136,18 @@ fn send_refused(refused: &SendRefused) -> String {
              promised; raise the latency first"
         ),
         SendRefused::TooLarge { bytes, most, fits, coding } => format!(
-            "packets of {bytes} bytes are longer than the {most} that this run was set up for; use \
+            "packets of {bytes} bytes are longer than the maximum of {most} of this run; use \
              a ptime of {fits} or less with {}",
             coding.name()
         ),
         SendRefused::NotCoded(not_coded) => not_coded.to_string(),
         SendRefused::NoCoder(coding) => format!(
-            "nothing codes {} in this stream; start taut again with --format {0}",
+            "no encoder for {} in this run; restart taut with --format {0}",
             coding.name()
         ),
         SendRefused::NoStamps => {
-            "it travels in a header extension, and --no-header-extensions leaves those out; start taut again \
-             without --no-header-extensions"
+            "it needs a header extension, and --no-header-extensions omits those; restart taut without \
+             --no-header-extensions"
                 .into()
         }
         SendRefused::NoRepair(why) => no_repair(why),

@@ -23,10 +23,10 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
             let Need { latency: needed, packet, apart } = need;
             let apart = match *apart {
                 Span::ZERO => String::new(),
-                apart => format!(" and come up to {apart} late"),
+                apart => format!(" and arrive up to {apart} late"),
             };
             let why = format!(
-                "{address}: the sender announces nothing; its packets hold {packet}{apart} and the \
+                "{address}: no announcement; the sender's packets have {packet}{apart} and the \
                  device here takes {device}"
             );
             match rule {
@@ -35,8 +35,8 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
                      or more"
                 ),
                 _ if needed > longest => format!(
-                    "{why}, which wants {needed}, and this end has room for {longest}; it runs at \
-                     that: give --latency {needed} for more"
+                    "{why}, which needs {needed}, but the maximum here is {longest}, which is used; \
+                     --latency {needed} allows more"
                 ),
                 _ => format!("{why}, so it runs at {needed}"),
             }
@@ -52,47 +52,45 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
             )
         }
         ReceiveNote::PresentedTooSoon(later) => format!(
-            "{address}: packets arrive too late for the presentation time that they carry; raise --max-transit-time or --latency of \
-             the talker by {later}, as --latency here does not move that time"
+            "{address}: packets arrive after their presentation time; raise --max-transit-time or --latency at the \
+             talker by {later} (--latency here does not change that time)"
         ),
         ReceiveNote::Raised { promised, packing_age, device, kept } => format!(
-            "{address} promises {promised} but packets are up to {packing_age} old when they leave \
+            "{address} announces {promised} but packets are up to {packing_age} old when they leave \
              and the device here takes {device}; it runs at {kept}"
         ),
         ReceiveNote::NoRoom { wanted, longest } => format!(
-            "{address} wants {wanted} but this end has room for {longest}; it runs at that: give \
-             --latency {wanted} for more"
+            "{address} needs {wanted}, but the maximum here is {longest}, which is used; \
+             --latency {wanted} allows more"
         ),
         ReceiveNote::RepairShort { window, latency, enough } => format!(
-            "{address}: what packets carry repairs others up to {window} after they left, and a \
-             latency of {latency} has no time for all of that; use --latency {enough} or more, or a \
-             shorter --redundancy-budget at the sender"
+            "{address}: packets can be repaired up to {window} after departure, but a latency of \
+             {latency} is too short for that; use --latency {enough} or more, or a shorter \
+             --redundancy-budget at the sender"
         ),
         ReceiveNote::OutOfReach => format!(
-            "{address}: the card runs more than {:.0} ppm off the sender's: resampling follows no \
-             further, so the sound jumps now and then; no two cards that are sound run so far apart: \
-             check the rates of both",
+            "{address}: the card runs more than {:.0} ppm off the sender's, beyond the range of the \
+             resampler, so the sound jumps; working cards do not differ as much: check the rates of both",
             Servo::reach().as_f64()
         ),
         ReceiveNote::Unsteady(resyncs) => format!(
-            "{address}: the presentation times of its packets jump again and again, and the sound was placed \
-             anew {resyncs} times within {:.0} s: let the talker reckon them by the clock of its samples, \
-             not by when it wakes, and keep its clock by PTP (taut doctor looks at this host's)",
+            "{address}: the presentation times of its packets jump again and again: {resyncs} resyncs within \
+             {:.0} s; the talker must derive them from its sample clock, not from its wake-ups, and keep its \
+             clock with PTP (taut doctor checks this host's)",
             LATELY.as_millis_f64() / 1e3
         ),
         ReceiveNote::Restarting(restarts) => format!(
-            "{address}: the talker's media clock restarted, as after an xrun, {restarts} times within {:.0} s by its \
-             own word (mr): give the talker a longer period, or real-time priority",
+            "{address}: the talker reports {restarts} restarts of its media clock (mr) within {:.0} s, as after \
+             xruns; use a longer period there, or real-time priority",
             LATELY.as_millis_f64() / 1e3
         ),
         ReceiveNote::Uncertain => format!(
-            "{address}: its packets say that their talker's clock is not to be relied upon (tu), so nobody knows how \
-             far what is measured by it is from the truth: keep that clock by PTP (taut doctor there, if it is taut)"
+            "{address}: the talker reports that its clock is uncertain (tu), so the error of the measured latency is \
+             unknown; keep that clock with PTP (taut doctor there, if it is taut)"
         ),
         ReceiveNote::Posing { ssrc, sender, other } => format!(
-            "{address}: packets under the name of its sender (SSRC {ssrc:08x}, at {sender}) come from \
-             {other} as well, and are not played: end what sends them there, or keep it off this \
-             network"
+            "{address}: packets with the SSRC of its sender ({ssrc:08x}, at {sender}) come also from \
+             {other}, and are not played; stop the program that sends them, or block it"
         ),
     }
 }
@@ -114,12 +112,11 @@ fn refused(address: &str, refusal: &Refusal) -> String {
     }
     // A description takes precedence over options.
     let described = match codings {
-        Codings::Exactly if coding.is_some() => ", or by the sender's new .sdp if one is used",
+        Codings::Exactly if coding.is_some() => ", or the sender's new .sdp if one is used",
         _ => "",
     };
     format!(
-        "{address} sends {} and this end expects {}, so it is not played: set this end up for that, \
-         in taut by {}{described}",
+        "{address} sends {} and this end expects {}, so it is not played\nhint: use {}{described}",
         sends.join(" in "),
         expects.join(" in "),
         options.join(" ")
@@ -130,7 +127,7 @@ fn refused(address: &str, refusal: &Refusal) -> String {
 fn contradicted(address: &str, contradiction: Contradiction, ours: &StreamFormat) -> String {
     match contradiction {
         Contradiction::Rate(rate) => format!(
-            "{address}: packets come at {rate} but are played at {}: muted\nhint: --rate {}, or leave --rate, \
+            "{address}: packets come at {rate} but are played at {}: muted\nhint: use --rate {}, or leave --rate, \
              --channels and --format out",
             ours.rate,
             rate.hertz()
@@ -162,7 +159,7 @@ fn fitting_hint(frame_bytes: usize, allowed: impl Fn(SampleFormat) -> bool) -> S
     match fitting.is_empty() {
         true => String::new(),
         false => format!(
-            "\nhint: {}, or leave --rate, --channels and --format out",
+            "\nhint: use {}, or leave --rate, --channels and --format out",
             fitting.join(" or ")
         ),
     }
@@ -172,13 +169,13 @@ fn fitting_hint(frame_bytes: usize, allowed: impl Fn(SampleFormat) -> bool) -> S
 fn wrong_type(address: &str, wrong: &WrongType) -> String {
     let WrongType { came: OtherType { payload_type: other, packets }, codings, format } = wrong;
     let waits = match codings {
-        Codings::Exactly => format!("this end waits for {}", format.payload_type),
-        Codings::Any => "this end waits for 96 to 127".to_owned(),
-        Codings::ByConvention => "this end waits for 96 to 102".to_owned(),
+        Codings::Exactly => format!("this end accepts {}", format.payload_type),
+        Codings::Any => "this end accepts 96 to 127".to_owned(),
+        Codings::ByConvention => "this end accepts 96 to 102".to_owned(),
     };
     format!(
         "{address}: {packets} packets of payload type {other} came and {waits}, so they are not \
-         played; {}",
+         played\nhint: {}",
         hint(*other, format)
     )
 }
@@ -196,11 +193,11 @@ fn hint(other: u8, here: &StreamFormat) -> String {
     match other {
         10 => l16(Channels::STEREO),
         11 => l16(Channels::MONO),
-        0..96 => "that is a coding that taut does not play: have the sender send L16 or L24".into(),
+        0..96 => "taut does not support this codec; let the sender use L16 or L24".into(),
         _ => {
             let coding = here.coding_name();
             format!(
-                "use --payload-type {other} (with --format where that is not {coding}), or the \
+                "use --payload-type {other} (and --format, if it is not {coding}), or the \
                  sender's .sdp"
             )
         }

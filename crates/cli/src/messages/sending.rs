@@ -4,15 +4,15 @@ use tautline_proto::send_policy::{NoRepair, SendNote};
 pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNote) -> String {
     match note {
         SendNote::TooShort { packing_age, promised, kept } => format!(
-            "packets are up to {packing_age} old when they leave, so a receiver with the periods \
-             of this end keeps {kept} and not the {promised} that are promised; use --latency \
-             {kept}, or shorter periods"
+            "packets are up to {packing_age} old when they leave, so a receiver with the same \
+             periods keeps {kept} instead of the announced {promised}; use --latency {kept}, or \
+             shorter periods"
         ),
         SendNote::ComesOnce(ssrc) => {
             let (one, other) = networks.unwrap_or((address, address));
             format!(
-                "receiver {ssrc:08x} gets by one network only what goes by {one} and {other}: is \
-                 there a way to it from both? Until then nothing is bridged that the one loses"
+                "receiver {ssrc:08x} receives from only one of {one} and {other}, so losses of that \
+                 network are not repaired; check that both networks reach it"
             )
         }
         SendNote::AsksBeyond { host, limit } => format!(
@@ -20,11 +20,11 @@ pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNo
              hint: --latency auto:TIME sets a longer maximum"
         ),
         SendNote::Stranger(host) => format!(
-            "{host} reports on this stream and nothing is sent there, so what it asks for does not \
-             count; if it is a receiver with several addresses, send to this one"
+            "{host} reports on this stream but is not a destination, so its requests are ignored; \
+             if it is a receiver with several addresses, send to this one"
         ),
         SendNote::ReceiverLost { ssrc, host, silence, times_lost } => format!(
-            "{address}: receiver {ssrc:08x} at {host} is lost{}: no report for {:.1} s and no goodbye; see \
+            "{address}: receiver {ssrc:08x} at {host} is lost{}: no report for {:.1} s and no goodbye; check \
              there whether taut recv was killed or the network is down",
             again(*times_lost),
             silence.as_millis_f64() / 1e3
@@ -35,29 +35,29 @@ pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNo
             silence.as_millis_f64() / 1e3
         ),
         SendNote::SentAtOnce(ptime) => format!(
-            "the packets of a period leave at once, as the device's thread sends them: start with \
-             --io-thread yes for packets of {ptime} that are spaced evenly"
+            "the packets of a period leave at once, as the device's thread sends them; \
+             --io-thread yes spaces packets of {ptime} evenly"
         ),
         SendNote::Adapted { coding, ptime } => {
-            format!("as the network carries it: {} in packets of {ptime}", coding.name())
+            format!("adapted to the network: {} in packets of {ptime}", coding.name())
         }
         SendNote::NewPayloadType { coding, payload_type } => format!(
-            "packets of {} have the payload type {payload_type}: receivers that were given a .sdp \
-             or a --payload-type refuse them until they are given the new one",
+            "packets of {} have the payload type {payload_type}: receivers with an .sdp file \
+             or --payload-type reject them until they have the new one",
             coding.name()
         ),
         SendNote::ShortReach { reach, wanted } => format!(
-            "packets are repaired within {reach}, the time of {MAX_WINDOW} packets, and not the \
-             {wanted} of --redundancy-budget; a longer ptime has more"
+            "packets are repaired within {reach}, the time of {MAX_WINDOW} packets, instead of the \
+             {wanted} of --redundancy-budget; a longer ptime allows more"
         ),
         SendNote::LessRepair { budget, wanted, latency, enough } => format!(
-            "packets are repaired within {budget}, which is what a latency of {latency} leaves, and \
-             not the {wanted} of --redundancy-budget; use a latency of {enough} for all of it"
+            "packets are repaired within {budget}, which a latency of {latency} leaves, instead of \
+             the {wanted} of --redundancy-budget; a latency of {enough} allows all of it"
         ),
         SendNote::NoRepair(why) => no_repair(why),
         SendNote::MoreSymbols { wanted, got } => format!(
-            "the losses that receivers report ask for {wanted} symbols in each packet and get \
-             {got}; give --redundancy-limit {wanted} for all of them"
+            "the reported losses need {wanted} symbols per packet, but the limit is {got}; \
+             --redundancy-limit {wanted} allows all of them"
         ),
     }
 }
@@ -69,12 +69,12 @@ fn again(times: u32) -> String {
 pub(super) fn no_repair(why: &NoRepair) -> String {
     match why {
         NoRepair::Budget { budget, ptime } => format!(
-            "a budget of {budget} holds no packet of {ptime}; start taut again with a longer \
+            "a budget of {budget} is less than a packet of {ptime}; restart taut with a longer \
              --redundancy-budget, or use a shorter ptime first"
         ),
         NoRepair::Latency { latency, asked, enough, ptime } => format!(
-            "a latency of {latency} leaves no time for redundancy {asked}, which repairs by packets \
-             that come later; use a latency of {enough} or more, or a ptime below {ptime}"
+            "a latency of {latency} leaves no time for redundancy {asked}, which repairs packets with \
+             later ones; use a latency of {enough} or more, or a ptime below {ptime}"
         ),
     }
 }

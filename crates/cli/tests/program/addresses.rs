@@ -1,4 +1,4 @@
-//! What stands after the `?` of an address does what it says, or is refused.
+//! Options after the `?` of an address take effect, or are rejected.
 
 use std::net::{Ipv4Addr, UdpSocket};
 
@@ -88,7 +88,7 @@ fn receiver_at_any_address_of_ipv6_plays_what_comes_by_ipv4() {
     });
 }
 
-/// Packets that a receiver beside the sender hears, and one on another machine.
+/// Packets received on the sender's machine, and on another machine.
 fn heard(cable: &Cable, choice: &str) -> (u64, u64) {
     let folder = Folder::new();
     let recv = |place: &Namespace| {
@@ -106,7 +106,7 @@ fn heard(cable: &Cable, choice: &str) -> (u64, u64) {
         let ended = recv.end();
         let report = Report(ended.json());
         let packets = report.count("packets_received");
-        // Whoever hears nothing has failed.
+        // A receiver without packets has failed.
         assert_eq!(ended.status, Some(i32::from(packets == 0)), "{ended:#?}");
         packets
     });

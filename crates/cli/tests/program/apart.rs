@@ -1,4 +1,4 @@
-//! `taut lab delay` with its two sides at hosts of their own.
+//! `taut lab delay` with its two sides on different hosts.
 
 use std::fs;
 use std::process::Command;
@@ -11,12 +11,12 @@ use crate::common::network::Cable;
 use crate::common::program::{Call, Ended, taut, words};
 use crate::common::{Folder, executable, shared};
 
-/// The program itself, as an agent's script runs it.
+/// The program under test, as an agent's script runs it.
 const TAUT: &str = env!("CARGO_BIN_EXE_taut");
-/// Rings that outlast a host that stalls.
+/// Buffers that survive stalls of the host.
 const RUN: &str = "--settle 1s --duration 2s --period 240 --periods 32 --report json";
 
-/// Marks over a cable of 7 ms that no other test has.
+/// Marks over a cable of 7 ms for this test only.
 pub(crate) fn delay(test: &str, run: &str) -> Call {
     let cable = format!("virtual:?cable={test}-{}", std::process::id());
     let mut line = words(&format!("lab delay {run} {RUN}"));
@@ -25,20 +25,20 @@ pub(crate) fn delay(test: &str, run: &str) -> Call {
     taut(line)
 }
 
-/// The same, by an `ssh` that is this script.
+/// The same, with this script as `ssh`.
 fn by_ssh(test: &str, run: &str, folder: &Folder, script: &str) -> Call {
     executable(&folder.file("ssh"), &format!("#!/bin/sh\n{script}\n"));
     delay(test, run).finding(folder.path())
 }
 
-/// How far the median is from 7 ms, and how far it may be by its own word.
+/// Distance of the median from 7 ms, and its stated uncertainty.
 fn error(row: &Value) -> (i64, i64) {
     let nanos = |value: &Value| value.as_i64().unwrap_or_else(|| panic!("{row:#}"));
     (nanos(&row["measured"]["p50_ns"]) - 7_000_000, nanos(&row["uncertainty_ns"]))
 }
 
-/// The cable was measured between two hosts of these names, which share a clock, to within what is said of it,
-/// and that is a frame at most.
+/// Asserts that the cable was measured between two hosts with these names and a common clock,
+/// within the stated uncertainty of at most one frame.
 #[track_caller]
 pub(crate) fn is_measured_by_one_clock(report: &Value, hosts: [&str; 2]) {
     let row = &report["rows"][0];
@@ -48,7 +48,7 @@ pub(crate) fn is_measured_by_one_clock(report: &Value, hosts: [&str; 2]) {
     assert_eq!(names, hosts.map(Some), "{report:#}");
     let (error, unsure) = error(row);
     assert!(error.abs() <= unsure && unsure <= 20_834, "{error}: {report:#}");
-    // A host that is busy with others misses some, and what was heard is exact.
+    // A busy host misses some marks; the others are exact.
     assert!(row["measured"]["count"].as_u64() > Some(50), "{report:#}");
 }
 
@@ -68,7 +68,7 @@ fn between_two_networks_of_one_machine_a_cable_is_measured_to_within_what_is_sai
     });
 }
 
-/// A invalid row that holds this, in a report that is given all the same.
+/// Asserts an invalid row that contains this; the report is still printed.
 #[track_caller]
 pub(crate) fn is_void(ended: &Ended, part: &str) {
     assert_eq!(ended.status, Some(1), "{ended:#?}");
@@ -86,7 +86,7 @@ fn hosts_that_are_none_and_devices_that_are_not_there_are_void_rows_with_the_rea
                 "echo 'ssh: connect to host x port 22: Connection refused' >&2; exit 255",
                 "refused; `ssh -o",
             ),
-            ("echo '{\"taut\": \"99.1.0\"}'; cat > /dev/null", "install the same at both"),
+            ("echo '{\"taut\": \"99.1.0\"}'; cat > /dev/null", "install the same version on both"),
         ] {
             is_void(&by_ssh("none", "--with ssh:x", &folder, script).run(), part);
         }
@@ -100,7 +100,7 @@ fn hosts_that_are_none_and_devices_that_are_not_there_are_void_rows_with_the_rea
 fn an_agent_that_stops_while_marks_are_played_is_a_void_row() {
     shared(|| {
         let folder = Folder::new();
-        // It stands still while the run is watched: the beginning is read of, too, and a run that goes on is not.
+        // It stops during the run: status requests are not answered, and the run must not continue.
         let at = folder.path().display();
         let script = format!(
             "mkfifo {at}/in\n{TAUT} lab agent < {at}/in &\nexec 3> {at}/in\nwaits=0\nwhile IFS= read -r line; do\n \
@@ -113,20 +113,20 @@ fn an_agent_that_stops_while_marks_are_played_is_a_void_row() {
     });
 }
 
-/// Ctrl-C, once the program's `ssh` has written to the pipe `reached` in the folder: how it ended, and how long that
-/// took.
+/// Sends Ctrl-C once the program's `ssh` has written to the pipe `reached`. Returns how it ended,
+/// and how long that took.
 pub(crate) fn ended_when_reached(call: &Call, folder: &Folder) -> (Ended, Duration) {
     let reached = folder.file("reached");
     assert!(Command::new("mkfifo").arg(&reached).status().unwrap().success());
     let running = call.start();
-    // To its end: until somebody has written.
+    // Reads to the end, until it was written.
     fs::read(&reached).unwrap();
     let asked = Instant::now();
     running.signal("-INT");
     (running.end(), asked.elapsed())
 }
 
-/// Less than an agent is waited for that says nothing, and than one is that has to tidy up; on a busy machine, too.
+/// Less than the timeouts of silent agents and of their cleanup, also on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
 #[test]
@@ -136,7 +136,7 @@ fn ctrl_c_ends_a_delay_whose_agent_does_not_say_who_it_is() {
         let script = format!("echo > {}/reached\nexec sleep 600", folder.path().display());
         let (ended, took) =
             ended_when_reached(&by_ssh("greets", "--with ssh:x", &folder, &script), &folder);
-        is_void(&ended, "as you ended this");
+        is_void(&ended, "stopped while waiting");
         assert!(took < SOON, "{took:?}");
     });
 }
@@ -146,7 +146,7 @@ fn ctrl_c_ends_a_delay_whose_logs_do_not_come() {
     shared(|| {
         let folder = Folder::new();
         let at = folder.path().display();
-        // It stands still once it is asked to end what hears.
+        // It stops when the receiver is to end.
         let script = format!(
             "mkfifo {at}/in\n{TAUT} lab agent < {at}/in &\nexec 3> {at}/in\nwhile IFS= read -r line; do\n \
              case \"$line\" in *'\"interrupt\"'*) kill -STOP $!; echo > {at}/reached;; esac\n \
@@ -154,7 +154,7 @@ fn ctrl_c_ends_a_delay_whose_logs_do_not_come() {
         );
         let (ended, took) =
             ended_when_reached(&by_ssh("logs", "--with ssh:x", &folder, &script), &folder);
-        is_void(&ended, "as you ended this");
+        is_void(&ended, "stopped while waiting");
         assert!(took < SOON, "{took:?}");
     });
 }
@@ -166,7 +166,7 @@ mod exclusive {
     #[test]
     fn clocks_of_two_hosts_are_joined_by_their_agents_as_far_as_those_say() {
         timed(|| {
-            // An agent here whose clock is said to be another's, so that it has to be asked for.
+            // A local agent that reports another clock, so that its clock must be compared.
             let folder = Folder::new();
             let script =
                 format!("{TAUT} lab agent | sed -u 's/\"clock\":\"[^\"]*\"/\"clock\":\"far\"/'");
@@ -182,7 +182,7 @@ mod exclusive {
                 let clocks = row["clock_uncertainty_ns"].as_i64().unwrap();
                 assert!(clocks > 0 && unsure > 0, "{report:#}");
             }
-            // Nobody knows another's clock to a nanosecond.
+            // No clock comparison reaches one nanosecond.
             let run = "--with ssh:x --max-uncertainty 1ns";
             let ended = by_ssh("joined", run, &folder, &script).run();
             assert_eq!(ended.status, Some(1), "{ended:#?}");

@@ -1,4 +1,4 @@
-//! What arrivals say, on real sockets: the latency that follows them, and the cause of each gap.
+//! Packet arrivals on real sockets: adaptive latency, and the cause of each gap.
 
 use std::fmt::Write;
 
@@ -21,14 +21,14 @@ fn what_a_network_loses_is_lost_and_at_no_other_door() {
     });
 }
 
-/// By how much it rises at most and that it comes down, what repeats says: the simulator
-/// (`auto_latency_rides_out_spikes_and_comes_down_within_thirty_seconds`) and the lab guest. Here a
-/// program that runs a millisecond late raises it rightly.
+/// The simulator (`auto_latency_rides_out_spikes_and_comes_down_within_thirty_seconds`) and the lab
+/// guest check the size of the rise and the fall. Here, a program that runs a millisecond late
+/// raises it correctly.
 #[test]
 fn auto_latency_rises_with_spikes() {
     shared(|| {
         let mut record = String::from("delay_us every 1ms\n");
-        // A spike of 5 ms each half second.
+        // A spike of 5 ms every half second.
         for milli in 0..4_000 {
             let spike = 6_000 - 1_000 * (milli % 500);
             writeln!(record, "{}", spike.max(1_000)).unwrap();
@@ -37,7 +37,8 @@ fn auto_latency_rises_with_spikes() {
         let carried = lab.carry("--input tone:997 --duration 4s", "--latency auto");
         carried.heard.adds_up();
         assert!(carried.heard.notes().iter().any(|note| note.contains(said::UNTIL_MEASURED)));
-        // A packet, the ring, and 5 to 6 ms of way, as packets leave within the record's milliseconds.
+        // A packet, the buffer, and 5 to 6 ms of transit, as packets leave within the milliseconds
+        // of the trace.
         let greatest = carried.heard.nanos("/latency/auto/max_ns");
         assert!(greatest >= 8_000_000, "{carried}");
     });
@@ -56,19 +57,19 @@ mod exclusive {
             let send = lab.send_call(send).and(["--to", &onlooker.address()]).start();
             onlooker.hear(1_500);
             recv.signal("-STOP");
-            // More than the two seconds: a sender that was away makes up for it, and what it sends is older then.
+            // More than two seconds: a delayed sender catches up with older packets.
             onlooker.hear(2_300);
             recv.signal("-CONT");
             send.end().well();
             let heard = recv.end().report();
             heard.adds_up();
-            // Its buffer holds a quarter of a second or two, at 8000 packets a second.
+            // Its buffer holds 0.25 to 0.5 s at 8000 packets per second.
             let (discarded, dropped) = (heard.cause("discarded"), heard.count("socket_drops"));
             assert!(dropped > 4_000, "{:#}", heard.0);
             assert_eq!(discarded, dropped.min(heard.count("lost")), "{:#}", heard.0);
             assert!(discarded > 4_000, "{:#}", heard.0);
             assert!(heard.cause("late_receiver") > 500, "{:#}", heard.0);
-            // Two seconds hold 16 000 packets; the host may have stood still for a tenth of that.
+            // Two seconds have 16 000 packets; the host may have stalled for a tenth of that.
             assert!(heard.cause("host_stalled") < 1_600, "{:#}", heard.0);
             assert!(
                 heard.notes().iter().any(|note| note.contains(said::STOPPED_FOR_2)),

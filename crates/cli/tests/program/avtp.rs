@@ -1,4 +1,4 @@
-//! AVTP between two networks: by frames of Ethernet and by UDP, to the bit and in time.
+//! AVTP between two networks, over Ethernet and UDP: bit-exact and in time.
 
 use std::net::{Ipv4Addr, UdpSocket};
 
@@ -8,18 +8,18 @@ use crate::common::report::Report;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Onlooker, free_udp_ports, shared};
 
-/// A group of those that AVTP gives away (IEEE 1722-2016, table B.9).
+/// An address of the MAAP pool (IEEE 1722-2016, table B.9).
 const GROUP: &str = "91:E0:F0:00:FE:07";
 
-/// Of both cards, in frames: a file that ends is filled up to one.
+/// Period of both cards in frames: the end of a file is padded to one.
 const PERIOD: usize = 240;
 
 fn at(place: &Namespace, folder: &Folder, line: &str) -> Call {
     taut(words(line)).in_folder(folder.path()).within(place)
 }
 
-/// A second of noise from one network to the other, to and from these addresses: the sound that was sent, and
-/// what the listener says.
+/// Sends a second of noise between two networks with these addresses. Returns the sent sound, and
+/// the listener's report.
 fn carried(
     cable: &Cable,
     folder: &Folder,
@@ -43,8 +43,8 @@ fn carried(
     (sent, recv.end().report())
 }
 
-/// What was recorded. No talker says that it ends: the listener goes on from its last frames until it is silent,
-/// within 50 ms of the last packet.
+/// The recording. AVTP has no goodbye: the listener conceals after the last frames until it is
+/// silent, within 50 ms.
 fn heard(folder: &Folder, sent: &Sound) -> Sound {
     let mut heard = Sound::read(&folder.file("heard.wav"));
     let (rate, channels) = (heard.shape.rate as usize, heard.shape.channels);
@@ -103,7 +103,7 @@ fn of_a_talker_that_tells_nothing_but_presentations_no_more_is_told_than_that() 
         assert!(!stages.contains(&"sender"), "{reported}");
         assert_eq!(report.stream("/latency/basis"), "clock", "{reported}");
         assert!(!report.notes().iter().any(|note| note.contains("arriv")), "{reported}");
-        // Of 60 ms the talker takes its own period and the packet, and the way nothing.
+        // The talker takes its period and the packet of the 60 ms, and the network nothing.
         let lead = report.nanos("/latency/presented/lead/p50_ns");
         assert!((20_000_000..60_000_000).contains(&lead), "{reported}");
         let off = report.nanos("/latency/presented/error/p50_ns");
@@ -146,7 +146,7 @@ fn the_longest_that_presentation_times_tell_is_sent() {
     send.and(["--max-transit-time", "2.098s", "--report", "none"]).run().well();
 }
 
-/// An AVTPDU of AAF as this stream's talker would write it, six frames of silence.
+/// An AAF AVTPDU of this stream: six frames of silence.
 fn pdu(stream: u64) -> Vec<u8> {
     let mut pdu = vec![0; 24 + 36];
     // AAF; sv and tv; INT_24BIT; 48 kHz and two channels; 24 bits.
@@ -155,7 +155,7 @@ fn pdu(stream: u64) -> Vec<u8> {
     pdu
 }
 
-/// What is no packet of the stream, and the reason.
+/// Datagrams that are not packets of the stream, with the reasons.
 fn strange() -> [(Vec<u8>, &'static str); 10] {
     let but = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = pdu(STREAM);
@@ -167,7 +167,7 @@ fn strange() -> [(Vec<u8>, &'static str); 10] {
         (but(&|b| b[0] = 4), "subtype"),
         (but(&|b| b[1] |= 0x20), "version"),
         (but(&|b| b[1] &= 0x7F), "unidentified"),
-        // Another's, with times that are four seconds away.
+        // Of another stream, with times that differ by four seconds.
         (but(&|b| (b[11], b[12]) = (9, 0xEE)), "other-stream"),
         (but(&|b| b[1] &= 0xFE), "untimed"),
         (but(&|b| b[21] = 200), "sound-beyond-end"),
@@ -200,7 +200,7 @@ fn what_is_no_packet_of_the_stream_is_counted_by_its_reason_and_disturbs_nothing
         let send = taut(words(&send)).in_folder(folder.path()).start();
         let thrower = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         for round in 0..100_u32 {
-            // Over two seconds of the stream, by its own copy here.
+            // For two seconds of the stream, in its local copy.
             onlooker.see(20);
             for (pdu, _) in strange() {
                 let datagram = [round.to_be_bytes().as_slice(), &pdu].concat();

@@ -1,4 +1,4 @@
-//! How listeners to AVTP begin: with the first packet that came, bit for bit, and with an account of each.
+//! Start of AVTP listeners: from the first received packet, bit for bit, with each packet counted.
 
 use crate::common::network::Cable;
 use crate::common::program::{taut, words};
@@ -6,16 +6,16 @@ use crate::common::report::Report;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, shared};
 
-/// A group of those that AVTP gives away (IEEE 1722-2016, table B.9).
+/// An address of the MAAP pool (IEEE 1722-2016, table B.9).
 const GROUP: &str = "91:E0:F0:00:FE:0A";
 
-/// Lines of the ledger: of each packet that was heard, or came too late.
+/// Ledger lines: one per played or late packet.
 fn lines(folder: &Folder) -> u64 {
     let ledger = std::fs::read_to_string(folder.file("ledger.csv")).unwrap();
     ledger.lines().skip(1).count() as u64
 }
 
-/// Each packet that was sent came, and was heard or counted by what kept it from that.
+/// Asserts that each sent packet was received, and was played or counted by its cause.
 #[track_caller]
 fn adds_up(folder: &Folder, sent: &Report, report: &Report) {
     let kept_off: u64 = [
@@ -38,7 +38,7 @@ fn adds_up(folder: &Folder, sent: &Report, report: &Report) {
 
 #[test]
 fn a_listener_that_learns_from_packets_what_a_stream_is_plays_it_from_the_first_of_them() {
-    // With the latter the first were due before a card can be opened.
+    // With the latter, the first packets are due before a card can open.
     for (latency, periods) in [("400ms", "240 --periods 32"), ("5ms", "48 --periods 2")] {
         for link in ["no", "yes"] {
             shared(|| {
@@ -49,7 +49,7 @@ fn a_listener_that_learns_from_packets_what_a_stream_is_plays_it_from_the_first_
                 let both = format!("--latency {latency} --period {periods} --no-stall-monitor");
                 let [to, from] = [&cable.left, &cable.right]
                     .map(|end| format!("avtp://{}/{GROUP}", end.interface));
-                // Nothing says what comes.
+                // Without a description.
                 let recv = format!(
                     "recv --from {from} --io-thread {link} --output file:heard.wav --duration 3s \
                      --packet-log ledger.csv --report json {both}"

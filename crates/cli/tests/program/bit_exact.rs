@@ -1,4 +1,4 @@
-//! What is heard is what was sent, bit for bit, to the last frame.
+//! Received sound is the sent sound, bit for bit, to the last frame.
 
 use std::net::{Ipv6Addr, UdpSocket};
 
@@ -7,7 +7,7 @@ use crate::common::report::Report;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Lack, PATIENT, free_udp_ports, loopback, shared, skipped};
 
-/// How a sound is carried.
+/// Options of a transmission.
 struct Way {
     shape: Shape,
     ptime: &'static str,
@@ -21,7 +21,7 @@ impl Way {
         Self { shape, ptime, options: "", address: "127.0.0.1" }
     }
 
-    /// Carries 300 ms of noise over loopback: what was sent, what was heard, the receiver's
+    /// Sends 300 ms of noise over loopback. Returns sent and received sound, and the receiver's
     /// report.
     fn carry(&self) -> (Sound, Sound, Report) {
         let folder = Folder::new();
@@ -38,7 +38,7 @@ impl Way {
             "send --input file:sent.wav --to {address} --format {coding} --ptime {}",
             self.ptime
         );
-        // Periods last as long at every rate.
+        // Periods have the same duration at each rate.
         let mut patient = PATIENT.map(str::to_owned);
         patient[1] = (rate / 200).to_string();
         let both = |line: &str| taut(words(line)).and(&patient).and(words(self.options));
@@ -58,7 +58,8 @@ impl Way {
     }
 }
 
-/// A format decides how long a frame is, a rate and a packet time how many there are: each two meet once.
+/// A format determines the frame size, rate and packet time the number of frames: each pair is
+/// tested once.
 #[test]
 fn l16_and_l24_are_heard_bit_for_bit_at_every_packet_time() {
     for (coding, rate, ptime) in [
@@ -75,7 +76,7 @@ fn l16_and_l24_are_heard_bit_for_bit_at_every_packet_time() {
 
 #[test]
 fn every_rate_format_and_number_of_channels_is_heard_bit_for_bit() {
-    // At 11025 Hz 1 ms holds 11 frames and a part of one.
+    // At 11025 Hz, 1 ms is 11 frames and a fraction.
     for (coding, rate, channels, ptime) in [
         (FileCoding::L16, 8_000, 2, "125us"),
         (FileCoding::L16, 8_000, 2, "1ms"),
@@ -112,7 +113,7 @@ fn sound_over_ipv6_is_heard_bit_for_bit() {
     Way { address: "[::1]", ..Way::of(FileCoding::L24, 48_000, "1ms") }.is_exact();
 }
 
-/// The recording of a receiver without format options, of a file that is sent as L16.
+/// The recording of a receiver without format options, of a file sent as L16.
 fn received_as_l16(sent: &Sound) -> Sound {
     let folder = Folder::new();
     sent.write(&folder.file("sent.wav"));
@@ -140,7 +141,7 @@ fn file_of_24_bits_is_rounded_to_the_16_that_are_asked_for() {
         let mut sent = Sound::noise(Shape::STEREO_24, 500, 5).quieter();
         let heard = received_as_l16(&sent);
         sent.shape.coding = FileCoding::L16;
-        // A step by rounding to the other side, and one by dither.
+        // One step from rounding, and one from dither.
         heard.is_about(&sent, |sample| sample >> 8, 2);
     });
 }

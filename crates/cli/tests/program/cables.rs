@@ -1,4 +1,4 @@
-//! Cables that join virtual cards, of one process and of several.
+//! Cables between virtual cards of one process and of several.
 
 use crate::common::host::{mostly, timed};
 use crate::common::program::{taut, words};
@@ -10,12 +10,12 @@ use crate::errors::is_refused;
 /// A frame at 48 kHz, in nanoseconds.
 const FRAME: i64 = 20_834;
 
-/// A cable that no other test has.
+/// A cable for one test.
 fn cable(test: &str) -> String {
     format!("virtual:?cable={test}-{}", std::process::id())
 }
 
-/// Marks from the one device to the other.
+/// Marks from one device to the other.
 fn delay(output: &str, input: &str) -> Vec<String> {
     marks("--settle 300ms --duration 1s", output, input)
 }
@@ -26,8 +26,8 @@ fn marks(run: &str, output: &str, input: &str) -> Vec<String> {
     line
 }
 
-/// Whether what was measured is `expected`, in nanoseconds, to what it says that it is unsure by, and that
-/// to a frame.
+/// Whether the measured value is `expected`, in nanoseconds, within its stated uncertainty of at
+/// most a frame.
 fn is_measured(report: &Report, expected: i64) {
     let row = &report.0["rows"][0];
     let measured = row["measured"]["p50_ns"].as_i64().unwrap();
@@ -62,7 +62,7 @@ fn a_second_player_and_a_delay_without_a_cable_are_refused_with_the_mend() {
     refused(&play(&name), 3);
     first.signal("-INT");
     first.end();
-    // Its place is free again, for who says no delay.
+    // The cable is free again, for a user without a delay.
     refused(&play(&format!("{name}&delay=1ms")), 3);
 }
 
@@ -73,8 +73,8 @@ mod exclusive {
     #[test]
     fn a_sender_and_a_receiver_on_two_cables_are_measured_by_a_third_process() {
         timed(|| {
-            // Six cards in three processes: their rings outlast a host that stalls, and marks are none the
-            // less exact.
+            // Six cards in three processes: their buffers survive stalls of the host, and marks
+            // stay exact.
             let (into, out, address) = (cable("in"), cable("out"), loopback());
             let line = format!("recv --from {address} --output {out} --report json");
             let recv = taut(words(&line)).and(PATIENT).start().listening();
@@ -89,7 +89,7 @@ mod exclusive {
                 is_measured(&measured, 400_000_000);
                 let row = &measured.0["rows"][0];
                 assert_eq!(row["marks_missed"], 0, "{row:#}");
-                // The very samples came out: a gain within a hundredth of a decibel, and no less likeness.
+                // The samples are unchanged: gain within 0.01 dB, with full correlation.
                 assert!(row["min_confidence"].as_f64().unwrap() > 0.9999, "{row:#}");
             });
         });

@@ -1,4 +1,4 @@
-//! `taut serve` and `taut call`: a conversation of two programs.
+//! `taut serve` and `taut call`: calls between two programs.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, grows};
 
-/// Stereo at 48000 Hz, whole numbers of 24 bits.
+/// Stereo at 48000 Hz, 24-bit integers.
 const SHAPE: Shape = Shape::STEREO_24;
 
-/// A machine that can be called: its key, what it trusts, and what it recorded.
+/// A machine that runs `taut serve`, with its key, trust list and recording.
 pub(crate) struct CalledMachine {
     pub(crate) running: Running,
     pub(crate) address: String,
@@ -21,12 +21,12 @@ pub(crate) struct CalledMachine {
 }
 
 impl CalledMachine {
-    /// With this key and list, or its own.
+    /// With the key and trust list of this home, or its own.
     pub(crate) fn at_home(home: &Path, options: &str) -> Self {
         Self::with_tone(home, 440, options)
     }
 
-    /// That plays a tone of so many hertz to its callers.
+    /// Plays a tone of this frequency to its callers.
     pub(crate) fn with_tone(home: &Path, tone: u32, options: &str) -> Self {
         let folder = Folder::new();
         let line = format!(
@@ -36,7 +36,7 @@ impl CalledMachine {
         Self::begun(serve.and(["--report", "none"]).in_folder(folder.path()), folder)
     }
 
-    /// As this program, whose files are in this folder.
+    /// With this program, whose files are in this folder.
     pub(crate) fn begun(serve: Call, folder: Folder) -> Self {
         let running = serve.listened_to().start().wait_for(said::AWAITS_CALLS);
         Self { address: running.address(), running, folder }
@@ -47,12 +47,12 @@ impl CalledMachine {
         taut(words(&line)).and(PATIENT).with("TAUT_HOME", home).in_folder(self.folder.path())
     }
 
-    /// Returns when it has recorded a second more.
+    /// Waits until its recording has grown by a second.
     pub(crate) fn hears_a_second_more(&self) {
         grows(&self.folder.file("caller.wav"), 1000);
     }
 
-    /// Ends it: what it said.
+    /// Ends it; returns its output.
     pub(crate) fn ends(self) -> (Ended, Folder) {
         self.running.signal("-TERM");
         (self.running.end().well(), self.folder)
@@ -101,14 +101,14 @@ fn each_end_of_a_call_hears_the_other_bit_for_bit() {
     let heard = Sound::read(&folder.file("heard.wav"));
     let began = heard.begins().expect("the tone");
     assert!(heard.frames() - began > 24_000, "half a second of it at least");
-    // Its last cycle is softer by half: no click.
+    // Its last cycle has less than half the level: no click.
     let peak = |samples: &[i32]| samples.iter().map(|sample| sample.abs()).max();
     let last = heard.samples.iter().rposition(|sample| *sample != 0).expect("the tone");
     let ends = peak(&heard.samples[last - 2 * 109..=last]).unwrap() * 2;
     assert!(ends < peak(&heard.samples).unwrap(), "{ends}");
 }
 
-/// Without the fade at the end of a call, and what follows it.
+/// Removes the fade at the end of a call, and the rest.
 pub(crate) fn without_fade(mut sound: Sound) -> Sound {
     let last = sound.samples.iter().rposition(|sample| *sample != 0).unwrap_or(0);
     let fade = sound.shape.rate as usize / 200 * sound.shape.channels;
@@ -139,7 +139,7 @@ fn who_is_not_trusted_is_told_what_to_run_and_the_call_of_another_goes_on() {
     let called = CalledMachine::at_home(home.path(), "");
     let mine = called.call(home.path(), "--input null: --output null:").controlled().start();
     let mine = mine.wait_for(said::IN_A_CALL);
-    // It trusts nobody, so it hangs up first.
+    // It trusts no machine, so it hangs up first.
     let call = called.call(stranger.path(), "--input null: --output null:");
     let refused = call.run();
     assert_eq!(refused.status, Some(3), "{refused:#?}");
@@ -195,18 +195,17 @@ fn a_call_sounds_by_opus_and_goes_on_by_other_coders() {
     for name in ["heard.wav", "caller.wav"] {
         let heard = Sound::read(&folder.file(name));
         let begins = heard.begins().expect("the tone");
-        // 20 ms of it: a tone is silent for no such time, and what a change leaves out is less, and concealed.
+        // 20 ms: a tone is never silent for so long, and a change omits less, concealed.
         let windows = heard.samples[2 * begins..].chunks_exact(2 * 960);
         let silent = windows.clone().take_while(|window| window.iter().any(|one| *one != 0));
         let (sounding, all) = (silent.count(), windows.len());
-        // The end of a call fades into silence for no longer than its latency.
+        // The end of a call fades to silence within its latency.
         assert!(sounding + 25 >= all && sounding > 25, "{name}: {sounding} of {all}");
     }
 }
 
-/// The recordings of this end of a call in this folder: what was sent, and what was heard.
-/// How loud the last second of what a server with a tone heard is, in dBFS, of a caller whose microphone hears its
-/// loudspeaker by a cable.
+/// Level in dBFS of the last second that a server with a tone receives from a caller whose
+/// microphone hears its loudspeaker via a cable.
 fn echoed(rule: &str) -> f64 {
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
@@ -216,7 +215,7 @@ fn echoed(rule: &str) -> f64 {
     let (_, folder) = called.ends();
     let heard = Sound::read(&folder.file("caller.wav"));
     let last = heard.samples.iter().rposition(|sample| *sample != 0).expect("some sound");
-    // Without what was heard when the call was hung up.
+    // Without the sound during the hang-up.
     let second = &heard.samples[..last + 1 - 48_000];
     let second = &second[second.len() - 96_000..];
     let power = second.iter().map(|sample| (f64::from(*sample) / f64::from(1 << 23)).powi(2));
@@ -228,11 +227,12 @@ fn a_microphone_that_hears_its_loudspeaker_sends_no_echo_of_it() {
     let _turn = beside();
     let (kept, cancelled) = (echoed("off"), echoed("on"));
     println!("{kept:.1} dBFS with echo, {cancelled:.1} without");
-    // A tone of −18 dBFS has a power of −21.
+    // A tone of −18 dBFS has a power of −21 dBFS.
     assert!((-21.5..=-20.5).contains(&kept), "{kept:.1} dBFS");
     assert!(cancelled < kept - 25.0, "{cancelled:.1} dBFS, and {kept:.1} where it is kept");
 }
 
+/// Recordings of this end of a call in this folder: sent and received sound.
 fn recordings(folder: &Path) -> Vec<[Sound; 2]> {
     let mut names: Vec<_> = folder.read_dir().unwrap().map(|file| file.unwrap().path()).collect();
     names.sort();
@@ -244,7 +244,7 @@ fn recordings(folder: &Path) -> Vec<[Sound; 2]> {
     sent.iter().zip(&heard).map(both).collect()
 }
 
-/// Without the silence at both ends.
+/// Removes the silence at both ends.
 fn stripped(sound: &Sound) -> &[i32] {
     let begins = sound.samples.iter().position(|sample| *sample != 0);
     let ends = sound.samples.iter().rposition(|sample| *sample != 0);
@@ -291,8 +291,8 @@ fn a_folder_that_cannot_be_recorded_to_is_refused_before_anything_sounds() {
     called.ends();
 }
 
-/// `taut` with this line on a terminal of so many rows: what it draws is one line for each that it goes back to the
-/// beginning of.
+/// `taut` with this command line on a terminal with this number of rows. Each redraw of a line is a
+/// line of output.
 pub(crate) fn on_a_terminal(line: &str, rows: u16) -> Call {
     let taut = env!("CARGO_BIN_EXE_taut");
     let line = format!("stty cols 160 rows {rows}; exec {taut} {line}");
@@ -319,16 +319,16 @@ fn on_a_terminal_a_call_shows_its_levels_and_is_muted_talked_in_and_ended_by_key
         .wait_for("latency: 400.0ms kept")
         .wait_for(said::STAGES)
         .wait_for(said::CALLS_QUIT_KEY);
-    // Packets of 2.5 ms, then of 5: each key is one of them.
+    // Packets of 2.5 ms, then of 5 ms: each key press changes the latency by one packet.
     let call = call.tell("+").wait_for("latency: 402.5ms kept").tell(">");
     let call = call.wait_for(said::PACKETS_OF_5_MS).tell("-").wait_for("latency: 397.5ms kept");
-    // Nobody holds it.
+    // The key is not held.
     let call = call.tell(" ").wait_for("dBFS  talk ").wait_for("-inf dBFS  muted");
     let call = call.tell("m").wait_for("dBFS  open ").wait_for("-18.0 dBFS  open ");
     let call = call.tell("m").wait_for("dBFS  muted").wait_for("-inf dBFS  muted");
     call.tell("q").end().well();
     let (_, folder) = called.ends();
     let heard = Sound::read(&folder.file("caller.wav"));
-    // Each silence was seen by a meter, which looks for 100 ms.
+    // The meter covers 100 ms, so it showed each silence.
     assert!(!heard.silences(1_920).is_empty(), "once talked and once unmuted");
 }

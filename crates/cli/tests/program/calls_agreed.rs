@@ -1,4 +1,4 @@
-//! What two ends of a call agree on is what they keep.
+//! Both ends of a call keep the agreed terms.
 
 use serde_json::Value;
 use tautline_trial::snapshot;
@@ -23,7 +23,7 @@ fn served(home: &Folder, options: &str) -> (Running, String) {
 fn a_latency_that_the_other_ends_device_does_not_keep_is_raised_and_told_and_kept() {
     let _turn = beside();
     let home = Folder::new();
-    // It plays 40 ms ahead, and its packets of 2.5 ms are 20 ms old when they leave.
+    // Its device buffer is 40 ms, and its packets of 2.5 ms are 20 ms old at departure.
     let devices = "--input tone:440 --output null: --period 960 --periods 2";
     let (serve, address) = served(&home, devices);
     let line = format!(
@@ -35,7 +35,7 @@ fn a_latency_that_the_other_ends_device_does_not_keep_is_raised_and_told_and_kep
     let call = call.wait_for("latency 43.5ms");
     let serve = serve.wait_for("latency 43.5ms");
     let call = call.becomes(|status| status.contains("latency 43.5ms"));
-    // Nor is less taken while it sounds, and more is.
+    // During the sound, less is rejected and more is accepted.
     let call = call.ask("latency 20ms", "ok ").wait_for(said::CALL_KEEPS);
     snapshot!("kept", call.said().last().unwrap());
     let call = call.becomes(|status| status.contains("latency 43.5ms"));
@@ -45,9 +45,9 @@ fn a_latency_that_the_other_ends_device_does_not_keep_is_raised_and_told_and_kep
     let called = call.tell("quit").end().well();
     serve.signal("-TERM");
     let ended = serve.end().well();
-    // Neither end found out later that it cannot, nor guessed what the other does.
+    // Neither end reports a problem later, nor guesses the other's settings.
     let reported = [called.said, ended.said].concat();
-    let doubts = |line: &&String| line.contains(said::TOO_LITTLE) || line.contains("are promised");
+    let doubts = |line: &&String| line.contains(said::TOO_LITTLE) || line.contains("the announced");
     assert_eq!(reported.iter().find(doubts), None, "{reported:#?}");
 }
 
@@ -69,13 +69,13 @@ fn where_an_address_is_another_machines_that_is_said() {
     let home = Folder::new();
     let key = format!("{}=", "A".repeat(43));
     taut(words(&format!("trust studio {key}"))).with("TAUT_HOME", home.path()).run().well();
-    // TEST-NET-1 of RFC 5737: nobody's.
+    // TEST-NET-1 of RFC 5737: unused.
     let serve = taut(words("serve --listen 192.0.2.1:0 --input null: --output null:"));
     let serve = serve.with("TAUT_HOME", home.path());
     is_refused(&serve, 3);
 }
 
-/// Of 24 bits, as sound goes by L24.
+/// 24 bits, as L24 carries.
 const fn shape(rate: u32, channels: usize) -> Shape {
     Shape { rate, channels, coding: FileCoding::L24 }
 }
@@ -88,7 +88,7 @@ fn whoever_calls_without_a_rate_hears_a_machine_at_its_own_bit_for_bit() {
     let played = Sound::noise(shape, 8_000, 11);
     played.write(&folder.file("played.wav"));
     let input = format!("--input file:{}", folder.file("played.wav").display());
-    // What is late is no piece of it.
+    // Late packets break the match.
     let patient = "--period 240 --periods 32 --latency 400ms";
     let (serve, address) = served(&home, &format!("{input} --output null: {patient}"));
     let line = format!(
@@ -102,7 +102,7 @@ fn whoever_calls_without_a_rate_hears_a_machine_at_its_own_bit_for_bit() {
     serve.end().well();
     let heard = without_fade(Sound::read(&folder.file("heard.wav")));
     assert_eq!(heard.shape, shape);
-    // It played before anybody called, so what is heard is a piece of it.
+    // It played before the call, so the received sound is a part of it.
     let begins = heard.begins().expect("what was played");
     let (first, heard) = (&heard.samples[begins..][..8], &heard.samples[begins..]);
     let at = played.samples.windows(8).position(|piece| piece == first);
@@ -112,7 +112,7 @@ fn whoever_calls_without_a_rate_hears_a_machine_at_its_own_bit_for_bit() {
     assert_eq!(alike, heard.len(), "another sound after {alike} frames");
 }
 
-/// A call of the machine at this address.
+/// A call to this address.
 fn called(home: &Folder, address: &str, options: &str) -> Call {
     let line = format!("call {address} --report none --no-stall-monitor {options}");
     taut(words(&line)).with("TAUT_HOME", home.path()).in_folder(home.path())
@@ -125,7 +125,7 @@ fn calls_go_on_at_the_rate_that_was_agreed_on_with_sound_and_without() {
     let devices = "--input tone:440 --output null:";
     let (serve, address) = served(&home, &format!("--rate 16000 --channels 1 {devices}"));
     let call = called(&home, &address, &format!("{devices} --format auto"));
-    // Opus is had at 48 kHz alone.
+    // Opus is available at 48 kHz only.
     let reported = "lossless16 16000 Hz, 1 channel, 2.5ms per packet both ways";
     let call = call.controlled().start().wait_for(reported);
     let call = call.ask("hold", "ok ").wait_for(said::CALL_SILENT);
@@ -174,14 +174,14 @@ fn a_rate_that_was_asked_for_is_kept_to_and_what_differs_is_refused_with_its_men
     song.write(&home.file("song.wav"));
     for options in [
         "--rate 44100 --input null: --output null:",
-        // It is as the file is.
+        // It has the format of the file.
         "--input file:song.wav --output null:",
     ] {
         let refused = called(&home, &address, options).run();
         assert_eq!(refused.status, Some(3), "{refused:#?}");
         snapshot!(options, refused.last());
     }
-    // Which is said with the command that does so.
+    // The message contains the command that fixes it.
     let options = "--rate 48000 --input file:song.wav --output null:";
     let refused = called(&home, &address, options).run();
     snapshot!(options, refused.last());
@@ -202,7 +202,7 @@ fn opus_is_refused_where_the_rate_is_another_and_the_sentence_says_why() {
     snapshot!("call", call.last());
     serve.signal("-TERM");
     serve.end().well();
-    // Nor does a machine wait for callers that it could not have.
+    // A server does not wait for callers that it could not accept.
     let line = "serve --listen 127.0.0.1:0 --rate 16000 --format opus --input null: --output null:";
     let serve = taut(words(line)).with("TAUT_HOME", home.path()).run();
     assert_eq!(serve.status, Some(2), "{serve:#?}");

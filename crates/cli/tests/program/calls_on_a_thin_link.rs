@@ -16,27 +16,28 @@ use crate::common::{Folder, grows, until};
 const RATE: u64 = 200_000;
 const QUEUE: usize = 16_000;
 const DELAY: Span = Span::from_millis(20);
-/// Rings that outlast a host that stalls for a tenth of a second.
+/// Buffers that survive stalls of 100 ms.
 const RINGS: &str = "--period 240 --periods 32 --no-stall-monitor --report none";
 
-/// Each 20 ms has a pitch that the next 59 do not have: nothing that conceals them invents it.
+/// Each frame of 20 ms has a pitch that the next 59 frames lack, so concealment cannot produce it.
 const PITCHES: usize = 60;
 const FRAME: usize = 960;
-/// Pitches are multiples of 100 Hz, which a window of 10 ms tells apart, and neighbours in time are none in pitch.
+/// Pitches are multiples of 100 Hz, which a window of 10 ms resolves; successive pitches are not
+/// adjacent.
 const PITCH_HZ: f64 = 100.0;
 const LOWEST: usize = 3;
 const WINDOW: usize = 480;
 const HOP: usize = 240;
 const SECOND: usize = 48_000;
-/// 95 % of the frames of a second.
+/// 95 % of the frames per second.
 const UNDERSTOOD: usize = 48;
-/// What packets wait in the queue on the thin link at most (95 % of them).
+/// Maximum queueing delay on the thin link, for 95 % of the packets.
 const QUEUED: Span = Span::from_millis(100);
-/// After the beginning and after a cut the call is understood from then on.
+/// Time from the start or a cut until the call must be intelligible.
 const DISTURBED: Span = Span::from_secs(2);
-/// What is heard left its microphone so long before at most: 250 ms of latency and the path.
+/// Maximum delay from the microphone: 250 ms of latency and the path.
 const UNDER_WAY: Span = Span::from_millis(300);
-/// Sound that outlasts the slowest host.
+/// Sound long enough for the slowest host.
 const MAX_SECONDS: usize = 100;
 
 fn pitched(seconds: usize) -> Sound {
@@ -48,12 +49,13 @@ fn pitched(seconds: usize) -> Sound {
     Sound { shape: Shape::STEREO_24, samples: samples.collect() }
 }
 
-/// The pitch of a frame; that of the next 12 is 200 Hz away or more.
+/// The pitch of a frame; the next 12 differ by at least 200 Hz.
 fn pitch(frame: usize) -> usize {
     frame * 23 % PITCHES
 }
 
-/// Whether a third of the window's energy lies around each pitch: speech of 12 kbit/s leaves no more of a tone.
+/// Whether a third of the energy of the window is around each pitch: speech at 12 kbit/s leaves no
+/// more of a tone.
 fn pitches(window: &[f64]) -> [bool; PITCHES] {
     let energy: f64 = window.iter().map(|sample| sample * sample).sum();
     let powers: [f64; PITCHES + 2] = core::array::from_fn(|tone| {
@@ -65,12 +67,12 @@ fn pitches(window: &[f64]) -> [bool; PITCHES] {
     core::array::from_fn(|pitch| around(pitch) > energy / 3.0)
 }
 
-/// How many frames of 50 are heard in this second, each at its place or up to two frames beside.
+/// Number of the 50 frames received in this second, each within two frames of its position.
 fn understood(second: &[i32]) -> usize {
     let left: Vec<f64> = second.iter().step_by(2).map(|sample| f64::from(*sample)).collect();
     let windows: Vec<_> = left.windows(WINDOW).step_by(HOP).map(pitches).collect();
     let each = FRAME / HOP;
-    // Where the second begins in the sound.
+    // Start of the second in the sound.
     let fits = |begins: &usize| {
         let heard = |(at, has): (usize, &[bool; PITCHES])| has[pitch((at + begins) / each)];
         windows.iter().enumerate().filter(|window| heard(*window)).count()
@@ -84,21 +86,21 @@ fn understood(second: &[i32]) -> usize {
     (0..SECOND / HOP).step_by(each).filter(is_received).count()
 }
 
-/// The seconds of a phase in which the call is to be understood.
+/// Seconds of a phase in which the call must be intelligible.
 fn seconds(from: LocalTime, to: LocalTime) -> impl Iterator<Item = Window> {
     let whole = (to - from - DISTURBED).as_nanos() / 1_000_000_000;
     let at = move |second| from + DISTURBED + Span::from_secs(second);
     (0..whole).map(move |second| Window { from: at(second), to: at(second + 1) })
 }
 
-/// Two machines in a call with `--format auto`, and the recordings of what both hear.
+/// Two machines in a call with `--format auto`, and the recordings of both ends.
 struct ThinCall {
     link: ThinLink,
     serve: Running,
     call: Running,
     folder: Folder,
     _home: Folder,
-    /// When each recording begins.
+    /// Start times of the recordings.
     begun: [LocalTime; 2],
 }
 
@@ -108,7 +110,7 @@ impl ThinCall {
     fn begin() -> Option<Self> {
         let link = ThinLink::lay(RATE, QUEUE, DELAY)?;
         let (home, folder) = (Folder::new(), Folder::new());
-        // They trust each other by being one: both have the same key.
+        // Both have the same key, so they trust each other.
         let id = taut(words("id")).with("TAUT_HOME", home.path()).run().well().out;
         let key = id.split_whitespace().last().unwrap().to_owned();
         let trust = taut(words("trust studio")).and([key]).with("TAUT_HOME", home.path());
@@ -133,7 +135,8 @@ impl ThinCall {
         Some(Self { link, serve, call, folder, _home: home, begun })
     }
 
-    /// Gives the link this rate and returns when so much more is heard: when the link changed.
+    /// Sets the rate of the link and waits for this much more sound. Returns the time of the
+    /// change.
     fn carries(&self, rate: u64, millis: u64) -> LocalTime {
         let at = now();
         self.link.carries(rate);

@@ -1,4 +1,4 @@
-//! `taut serve` and `taut call` on a network that loses packets at random, both ways.
+//! `taut serve` and `taut call` on a network with random loss in both directions.
 
 use crate::common::host::beside;
 use crate::common::network::Cable;
@@ -7,12 +7,13 @@ use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT};
 
-/// Frames of ten cycles of 400 Hz at 48 kHz, to the bit.
+/// Frames of ten cycles of 400 Hz at 48 kHz: an exact period.
 const CYCLE: usize = 1_200;
-/// What a network loses of 100 packets.
+/// Lost packets per 100.
 const PERCENT: u32 = 5;
 
-/// The caller alone asks for redundancy. Packets of 1 ms: 2 of 64 in a window bring any two back, and more at the next.
+/// Only the caller requests redundancy. Packets of 1 ms: 2 symbols over 64 packets repair any two
+/// losses; the next window more.
 #[test]
 fn a_call_with_redundancy_is_heard_bit_for_bit_by_both_ends() {
     let _turn = beside();
@@ -27,7 +28,7 @@ fn a_call_with_redundancy_is_heard_bit_for_bit_by_both_ends() {
         return;
     }
     let (home, folder) = (Folder::new(), Folder::new());
-    // They trust each other by being one: both have the same key.
+    // Both have the same key, so they trust each other.
     let id = taut(words("id")).with("TAUT_HOME", home.path()).run().well().out;
     let key = id.split_whitespace().last().unwrap().to_owned();
     taut(words("trust studio")).and([key]).with("TAUT_HOME", home.path()).run().well();
@@ -50,13 +51,13 @@ fn a_call_with_redundancy_is_heard_bit_for_bit_by_both_ends() {
     println!("{lost:?} datagrams were lost");
     assert!(lost.iter().all(|lost| *lost > 75), "{lost:?}");
     let heard = Sound::read(&folder.file("caller.wav"));
-    // Nothing comes after the last packets that could bring them back: 64 ms of sound.
+    // The last packets cannot be repaired: 64 ms of sound.
     sent.samples.truncate(2 * 48 * (3_000 - 64));
     let begins = heard.begins().expect("some sound");
     let samples = &heard.samples[2 * begins..][..sent.samples.len()];
     let wrong = samples.iter().zip(&sent.samples).position(|(heard, sent)| heard != sent);
     assert_eq!(wrong, None, "at the machine that is called, of {} samples", samples.len());
-    // A tone repeats itself exactly, but for its fades.
+    // A tone repeats exactly, except for fades.
     let heard = Sound::read(&folder.file("heard.wav"));
     let last = heard.samples.iter().rposition(|sample| *sample != 0).expect("some sound");
     let tone = &heard.samples[2 * (heard.begins().unwrap() + 480)..last - 2 * 48 * 64];

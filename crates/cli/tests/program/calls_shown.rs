@@ -1,4 +1,4 @@
-//! What `taut serve` shows on a terminal, and what its keys do.
+//! Display and keys of `taut serve` on a terminal.
 
 use crate::calls::on_a_terminal;
 use crate::common::host::beside;
@@ -7,7 +7,7 @@ use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, PATIENT};
 
-/// `taut serve` on a terminal of so many rows, and where it listens.
+/// `taut serve` on a terminal with this number of rows, and its address.
 fn served(home: &Folder, options: &str, rows: u16) -> (Running, String) {
     let patient = PATIENT.join(" ");
     let line =
@@ -28,7 +28,7 @@ fn caller(address: &str, home: &Folder, options: &str) -> Running {
 fn a_server_on_a_terminal_shows_its_callers_is_muted_by_a_key_and_ended_by_one() {
     let _turn = beside();
     let home = Folder::new();
-    // One call fits.
+    // One call fits the terminal.
     let (serve, address) = served(&home, "--report none", 12);
     let serve = serve.wait_for(&format!("nobody calls {address}")).wait_for("q: end");
     let call = caller(&address, &home, "--output file:heard.wav").wait_for(said::IN_A_CALL);
@@ -42,7 +42,7 @@ fn a_server_on_a_terminal_shows_its_callers_is_muted_by_a_key_and_ended_by_one()
     let serve = serve.wait_for("2 of 8 at ").wait_for(&said::with_sound(1, 1));
     let other = other.ask("resume", "ok ").wait_for(said::CALL_SOUNDS);
     let serve = serve.wait_for(&said::with_sound(2, 0)).wait_for("and 1 more");
-    // Of two the one that began last is shown.
+    // The newer of two calls is shown.
     let other = other.ask("ptime 5ms", "ok ");
     let serve = serve.wait_for(said::PACKETS_OF_5_MS);
     let other = other.ask("hold", "ok ").wait_for(said::CALL_SILENT);
@@ -50,12 +50,15 @@ fn a_server_on_a_terminal_shows_its_callers_is_muted_by_a_key_and_ended_by_one()
     let serve = serve.wait_for("1 of 8 at ").wait_for(&said::with_sound(0, 1));
     other.tell("quit").end().well();
     let ended = serve.wait_for(&format!("nobody calls {address}")).tell("q").end().well();
-    assert!(!ended.said.iter().any(|line| line.contains("no part of the devices")), "{ended:#?}");
-    // Each drawing is a line here.
+    assert!(
+        !ended.said.iter().any(|line| line.contains("too many calls use these devices")),
+        "{ended:#?}"
+    );
+    // Each redraw is a line here.
     let drawn = |word| ended.said.iter().map(|line| line.matches(word).count()).max();
     assert_eq!((drawn("heard  "), drawn("q: end")), (Some(1), Some(1)), "{ended:#?}");
     let heard = Sound::read(&home.file("heard.wav"));
-    // The silence was seen by a meter, which looks for 100 ms.
+    // The meter covers 100 ms, so it showed the silence.
     let silences = heard.silences(1_920);
     assert_eq!(silences.len(), 1, "it sounds at first, and after it was muted: {silences:?}");
 }

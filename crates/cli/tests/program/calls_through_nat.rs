@@ -1,4 +1,4 @@
-//! `taut serve` and `taut call` with a router between them that gives the caller an address of its own (NAT).
+//! `taut serve` and `taut call` through a NAT router.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, PATIENT, grows, until};
 
-/// Two machines with a NAT between them, in a call.
+/// Two machines with a NAT router between them, in a call.
 struct CallThroughNat {
     network: Behind,
     serve: Running,
@@ -31,12 +31,12 @@ impl CallThroughNat {
         Some(Self { call, ..talk })
     }
 
-    /// Before anything is heard. The router drops this from the beginning.
+    /// Before any sound arrives. The router drops this from the start.
     fn made(options: &str, dropped: Option<&str>) -> Option<Self> {
         let network = Behind::a_nat()?;
         dropped.iter().for_each(|what| network.drops(what));
         let (home, folder) = (Folder::new(), Folder::new());
-        // They trust each other by being one: both have the same key.
+        // Both have the same key, so they trust each other.
         let id = taut(words("id")).with("TAUT_HOME", home.path()).run().well().out;
         let key = id.split_whitespace().last().unwrap().to_owned();
         let trust = taut(words("trust studio")).and([key]).with("TAUT_HOME", home.path());
@@ -56,7 +56,7 @@ impl CallThroughNat {
         Some(Self { network, serve, call, folder, _home: home })
     }
 
-    /// Returns when a second of sound more came to both ends, which is more than the latency.
+    /// Waits until both ends received one more second of sound, which exceeds the latency.
     fn sounds(&self) {
         for end in [&self.network.inside, &self.network.outside] {
             let before = end.arrived();
@@ -64,7 +64,7 @@ impl CallThroughNat {
         }
     }
 
-    /// Both hang up: what each end heard.
+    /// Hangs up; returns the received sound of both ends.
     fn hang_up(self) -> [(&'static str, Sound); 2] {
         self.call.tell("quit").end().well();
         self.serve.signal("-TERM");
@@ -73,24 +73,24 @@ impl CallThroughNat {
     }
 }
 
-/// Both tones of a call, 300 and 440 Hz, begin anew after so many frames at 48 kHz, to the bit.
+/// Both tones, 300 and 440 Hz, repeat exactly after this number of frames at 48 kHz.
 const CYCLE: usize = 2_400;
-/// A path by which nothing comes is left after this.
+/// Timeout of a path without packets.
 const LEFT_AFTER: Duration = Duration::from_secs(1);
-/// What the gap may last beside that. The latency, 400 ms, and half of it more: it is made of a beat of 20 ms and a
-/// connection through one router, so that a host that stalls for 36 ms now and then breaks it nowhere near.
+/// Tolerance of the gap: 1.5 times the latency of 400 ms, for a beat of 20 ms and a connection
+/// setup through the router. A host that stalls for 36 ms stays well within it.
 const MOVED_WITHIN: Duration = Duration::from_millis(600);
-/// Of sound by TCP alone, in frames.
+/// Frames of sound via TCP only.
 const BY_TCP: usize = 2 * 48_000;
-/// At the beginning of a gap the sound before is predicted for 50 ms, and fades out.
+/// At the start of a gap, the sound is predicted for 50 ms and fades out.
 const CONCEALED_FRAMES: usize = 2 * 2_400;
-/// After a hole sound fades in, shorter than this, in frames.
+/// Maximum fade-in after a gap, in frames.
 const FADED: usize = 480;
 
-/// A gap is a silence longer than a tenth of a second, in frames.
+/// Minimum silence that counts as a gap: 0.1 s, in frames.
 const GAP: usize = 4_800;
 
-/// How long a recording is that is still made, in frames.
+/// Length of an unfinished recording, in frames.
 fn recorded(talk: &CallThroughNat, name: &str) -> usize {
     let bytes = talk.folder.file(name).metadata().unwrap().len();
     usize::try_from(bytes / 6).unwrap()
@@ -104,7 +104,7 @@ fn a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
     talk.network.drops("meta l4proto udp");
     talk.call = talk.call.wait_for(said::BY_TCP);
     talk.serve = talk.serve.wait_for(said::BY_TCP);
-    // Of what came by UDP nothing is left after the latency: more than two seconds of these came by TCP.
+    // After the latency, no UDP sound is left: more than two seconds of these came via TCP.
     let names = ["caller.wav", "heard.wav"];
     names.iter().for_each(|name| grows(&talk.folder.file(name), 3000));
     talk.network.carries_all();
@@ -116,7 +116,7 @@ fn a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
         let gaps = heard.silences(GAP);
         let [gap] = &gaps[..] else { panic!("{name}: there is one gap, and not {gaps:?}") };
         let last = heard.samples.iter().rposition(|sample| *sample != 0).expect("sound");
-        // More than the latency later, so by UDP again.
+        // More than the latency later, so via UDP again.
         assert!(
             last / 2 > moved + 48_000,
             "{name}: sound until {}, by UDP from {moved} on",
@@ -127,7 +127,7 @@ fn a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
         println!("{name}: nothing was heard for {lasted:?}");
         let bounds = LEFT_AFTER / 2..LEFT_AFTER + MOVED_WITHIN;
         assert!(bounds.contains(&lasted), "{name}: nothing was heard for {lasted:?}");
-        // Each frame by TCP is that of the tone at its very instant, as it went before the gap.
+        // Each TCP frame continues the tone in phase with the sound before the gap.
         let whole = gap.start - CONCEALED_FRAMES - CYCLE;
         let before = |frame: usize| whole + (frame - whole) % CYCLE;
         let by_tcp = gap.end + FADED..gap.end + FADED + BY_TCP;
@@ -137,13 +137,14 @@ fn a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
     }
 }
 
-/// Without ICMP: datagrams above 1280 bytes are dropped.
+/// Drops datagrams above 1280 bytes, without ICMP.
 const BLACK_HOLE: &str = "udp length > 1288";
 /// Packets of 5 ms of stereo L24 do not fit.
 const LONG: &str = "l24 in packets of 5ms";
 const SHORT: &str = "l24 in packets of 2.5ms";
 
-/// Both directions go on by UDP in short packets: what each end heard.
+/// Asserts that both directions continue via UDP in shorter packets; returns the received sound of
+/// both ends.
 fn in_short_packets(mut talk: CallThroughNat) -> [(&'static str, Sound); 2] {
     talk.call = talk.call.becomes(|status| status.matches(SHORT).count() == 2);
     ["caller.wav", "heard.wav"].iter().for_each(|name| grows(&talk.folder.file(name), 4_000));
@@ -202,25 +203,27 @@ fn a_call_of_which_nothing_is_ever_heard_says_so_and_fails() {
     let _turn = beside();
     let udp = Some("meta l4proto udp");
     let Some(talk) = CallThroughNat::made("--transport udp", udp) else { return };
-    // Of both ways, whichever is found out first.
+    // For both directions, in any order.
     let call = talk.call.wait_for(said::NO_DATAGRAM);
     let to = call.said().any(|line| line.contains(said::NO_DATAGRAM_TO));
     let call = call.wait_for(if to { said::NO_DATAGRAM_FROM } else { said::NO_DATAGRAM_TO });
     let ended = call.tell("quit").end();
     assert_eq!(ended.status, Some(1), "{ended:#?}");
-    for reported in [said::NO_DATAGRAM_TO, said::NO_DATAGRAM_FROM, "nothing was heard of studio"] {
+    for reported in
+        [said::NO_DATAGRAM_TO, said::NO_DATAGRAM_FROM, "nothing was received from studio"]
+    {
         assert!(ended.said.iter().any(|line| line.contains(reported)), "{reported}: {ended:#?}");
     }
 }
 
-/// From the return of a link to the first sound that crosses it: with the latency of these ends, 400 ms, it is heard
-/// half a second after the link is back.
+/// Maximum time from the return of a link to the first new sound: with the latency of 400 ms, half
+/// a second.
 const SOUND_BACK: Duration = Duration::from_millis(100);
-/// So long the sound before goes on, as predicted, in the place of what is missing.
+/// Duration of concealment of missing sound.
 const CONCEALED: Duration = Duration::from_millis(50);
-/// To the control connection: what is under way when the link returns may take four seconds to fail, as a connection
-/// that carries sound and one that controls the call are tried one after the other, for two seconds each; then comes
-/// the longest pause, two seconds.
+/// Maximum time to the control connection: when the link returns, attempts under way may take four
+/// seconds to fail, as media and control connections are tried in turn for two seconds each, plus
+/// the longest pause of two seconds.
 const CONTROL_BACK: Duration = Duration::from_secs(6);
 
 /// Tests that run alone (decision 25).
@@ -237,8 +240,8 @@ mod exclusive {
             while let Some(left) = Duration::from_secs(5).checked_sub(cut.elapsed()) {
                 std::thread::park_timeout(left);
             }
-            // Sooner than the link is back, and the cut was there before: what is reckoned from both is no less than what
-            // it took.
+            // Measured from before the link returns, and the cut is measured late: the computed
+            // times are upper bounds.
             let (away, back) = (cut.elapsed(), Instant::now());
             talk.network.carries_all();
             talk.call = talk.call.wait_for(said::CONTROL_LOST).wait_for(said::CALL_GOES_ON);

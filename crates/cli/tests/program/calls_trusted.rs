@@ -1,4 +1,4 @@
-//! Calls of machines that are trusted no more, while they sound, and of one that is trusted and hostile.
+//! Calls with machines whose trust is removed during the call, and with a hostile trusted machine.
 
 use std::fs::read_to_string;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +14,7 @@ use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, grows, until};
 
-/// A machine that can be called, and bob; each trusts the other.
+/// A machine that runs `taut serve`, and bob; they trust each other.
 pub(crate) struct Friends {
     pub(crate) studio: Folder,
     pub(crate) bob: Folder,
@@ -62,20 +62,20 @@ fn whoever_is_trusted_no_more_is_hung_up_on_and_others_go_on_undisturbed() {
     let (_, _folder) = called.ends();
     let heard = Sound::read(&heard);
     let begins = heard.begins().expect("a tone") * 2;
-    // Without the end, which is that of hanging up.
+    // Without the end, during the hang-up.
     let sound = &heard.samples[begins..heard.samples.len() - 48_000];
     let last = &sound[sound.len() - 96_000..];
     assert!(level(last, 1000.0) < UNHEARD, "bob is heard: {} dBFS", level(last, 1000.0));
     assert!(SOUNDS.contains(&level(last, 440.0)), "{} dBFS", level(last, 440.0));
     let bob_was = sound.chunks_exact(96_000).any(|second| level(second, 1000.0) > -30.0);
     assert!(bob_was, "he was heard before");
-    // A tone is silent for no such time.
+    // A tone is never silent for so long.
     let silent = sound.chunks_exact(1_920).position(|window| window.iter().all(|one| *one == 0));
     assert_eq!(silent, None, "of {} windows of 20 ms", sound.len() / 1_920);
 }
 
-/// Connections to this address that are whole at that end, as /proc/net/tcp lists them: `sl local_address rem_address
-/// st …`, in hex, established as 01.
+/// Established connections to this address, from /proc/net/tcp: `sl local_address rem_address st
+/// …`, in hexadecimal, established is 01.
 fn connections(address: &str) -> usize {
     let (_, port) = address.rsplit_once(':').unwrap();
     let local = format!("0100007F:{:04X}", port.parse::<u16>().unwrap());

@@ -1,4 +1,4 @@
-//! `taut call` that is told of no device: it takes what is here.
+//! `taut call` without named devices: it uses the default devices.
 
 use crate::calls::CalledMachine;
 use crate::common::Folder;
@@ -9,11 +9,11 @@ use crate::common::said;
 use crate::errors::is_refused;
 use tautline_trial::snapshot;
 
-/// ALSA's default PCM plays, to nobody, and does not capture.
+/// ALSA's default PCM plays to nothing and does not capture.
 const PLAYS_ALONE: &str = "pcm.!default { type asym playback.pcm { type null } }";
 const ECHO: &str = said::ECHO_OFF;
 
-/// Where no server runs that it could find, and ALSA has what this says.
+/// An environment without sound servers, with this ALSA configuration.
 fn among(call: Call, folder: &Folder, alsa: &str) -> Call {
     let file = folder.file("asound.conf");
     std::fs::write(&file, alsa).unwrap();
@@ -26,10 +26,10 @@ fn among(call: Call, folder: &Folder, alsa: &str) -> Call {
 
 #[test]
 fn where_nothing_plays_a_call_ends_in_a_sentence_that_says_how_a_device_is_named() {
-    // Nothing here hangs on time: what fails is no matter of a busy host.
+    // Nothing depends on time, so a busy host excuses no failure.
     let _turn = beside();
     let (folder, home) = (Folder::new(), Folder::new());
-    // Nobody is called.
+    // No host is called.
     let call = |options: &str| {
         let call = taut(words(&format!("call 127.0.0.1:9 {options}")));
         among(call.with("TAUT_HOME", home.path()), &folder, "")
@@ -88,7 +88,7 @@ mod exclusive {
             let Some(desktop) = Desktop::start() else { return };
             let (folder, home) = (Folder::new(), Folder::new());
             let called = CalledMachine::at_home(home.path(), "");
-            // It has a sink alone at first.
+            // At first it has only a sink.
             let call = |reported: &str| {
                 let call = among(called.call(home.path(), ""), &folder, PLAYS_ALONE);
                 let call = ["XDG_RUNTIME_DIR", "PIPEWIRE_RUNTIME_DIR"]
@@ -109,7 +109,7 @@ mod exclusive {
             desktop.node("Stage", 2);
             let stream = "pipewire:taut?as=stream";
             let both = call(&said::devices(stream, stream));
-            // Two streams have one name.
+            // Two streams have the same name.
             desktop.wait_for("a way from the source", |objects| {
                 let stage = node(objects, "Stage").map(|stage| &stage["id"]);
                 objects.iter().any(|object| {

@@ -1,4 +1,4 @@
-//! How much of a period plugins elsewhere can use: of workers that are there, and of none.
+//! Share of a period that remote plugins can use: with and without workers.
 
 use std::time::Duration;
 use tautline_trial::snapshot;
@@ -12,7 +12,7 @@ use crate::common::said;
 use crate::common::{Folder, Lack, shared, skipped};
 use crate::errors::is_refused;
 
-/// Long periods and few tries, which a machine that others use too has time for: what is judged are outcomes.
+/// Long periods and few tries, which a busy machine sustains: only outcomes are checked.
 const SHORT: &str = "--rate 48000 --period 480 --step 4ms --fine 2ms --attempt 200ms --idle 400ms --hold 800ms \
                      --allow 5% --scheduler other --report json";
 
@@ -20,7 +20,7 @@ fn capacity(flags: &str) -> Call {
     taut(words(&format!("lab capacity --virtual-work {SHORT} {flags}")))
 }
 
-/// The rows: of the plugin here, and of the same elsewhere.
+/// Rows of the local plugin and of the same plugin at workers.
 #[track_caller]
 fn both(report: &Value) -> [&Value; 2] {
     let rows = report["rows"].as_array().unwrap();
@@ -32,15 +32,15 @@ fn both(report: &Value) -> [&Value; 2] {
     [here, there]
 }
 
-/// What is told of a row whatever the machine makes of it, and what no worker can be without.
+/// Asserts the parts of a row that do not depend on the machine's speed.
 #[track_caller]
 fn is_whole(there: &Value, workers: u64) {
     let due = there["missed"]["due"].as_u64().unwrap();
     let [during, after] =
         ["missed_in_freeze", "missed_after_freeze"].map(|freezes| there[freezes].as_u64().unwrap());
-    // 80 periods are held. Of these, the host's stalls take those that the row counts.
+    // 80 periods are measured, minus those during stalls that the row counts.
     assert_eq!(due + during + after, 80 * workers, "{there:#}");
-    // How much it comes to is the machine's matter, which others use too: what is told of it has to agree.
+    // The value depends on the machine; the figures must agree with each other.
     let usable = there["measured"]["mean_ns"].as_i64().unwrap();
     assert!((0..=10_000_000).contains(&usable) && usable % 2_000_000 == 0, "{there:#}");
     assert_eq!(there["usable_share"].as_f64(), Some(usable as f64 / 1e7), "{there:#}");
@@ -61,7 +61,7 @@ fn where_no_jack_server_can_be_started_that_is_said_with_the_mend() {
     is_refused(&none, 3);
 }
 
-/// What it said, or nothing, and that loudly, where networks cannot be made.
+/// Its output; `None`, with a message, without namespaces.
 fn in_networks(call: Call) -> Option<Value> {
     let ended: Ended = call.run();
     let refused = ended.said.iter().find(|line| line.contains(said::MAKES_A_NETWORK));
@@ -81,10 +81,11 @@ fn workers_in_networks_of_their_own_run_the_plugin_sealed_and_are_held_to_what_t
         for reported in ["workers_user_percent", "workers_system_percent"] {
             assert!(there[reported].is_f64(), "{reported}: {there:#}");
         }
-        // A datagram there and one back for each block, of both workers, at 100 blocks a second.
+        // One datagram in each direction per block, for both workers, at 100 blocks per second.
         let packets = there["packets_out_per_s"].as_f64().unwrap();
         assert!((100.0..400.0).contains(&packets), "{there:#}");
-        // A block is 1920 bytes of sound in two datagrams, which the kernel counts as one packet or as two, and heads.
+        // A block has 1920 bytes of sound in two datagrams, which the kernel counts as one packet
+        // or two, plus headers.
         let bytes = there["bytes_out_per_s"].as_f64().unwrap();
         assert!((960.0 * packets..2400.0 * packets).contains(&bytes), "{there:#}");
     });
@@ -106,7 +107,7 @@ fn workers_without_their_plugin_are_refused_with_the_mend_before_anything_is_mea
     let empty = Folder::new();
     let none = capacity("--local --workers 1 --plugins").and([empty.path()]);
     is_refused(&none, 3);
-    // Where nobody says where it is, it is looked for beside the program, and in no place without a name.
+    // Without a path, the library is searched next to the program, and never in an empty path.
     let program = empty.file("taut");
     std::fs::copy(env!("CARGO_BIN_EXE_taut"), &program).unwrap();
     for path in ["", ":"] {
@@ -118,7 +119,7 @@ fn workers_without_their_plugin_are_refused_with_the_mend_before_anything_is_mea
 
 #[test]
 fn a_run_whose_rows_of_workers_are_all_void_has_failed_whatever_the_plugin_here_can_do() {
-    // Not judged by the machine's pace: what it says and its status are the same on a busy one.
+    // Independent of the machine's speed: message and status are the same on a busy host.
     let folder = Folder::new();
     std::fs::write(folder.file("libtautline_ladspa_cost.so"), "no library").unwrap();
     let ended = capacity("--local --workers 1 --plugins").and([folder.path()]).run();
@@ -128,7 +129,7 @@ fn a_run_whose_rows_of_workers_are_all_void_has_failed_whatever_the_plugin_here_
     let why = there["invalid"].as_str().unwrap();
     assert!(why.contains("waste_time"), "{why}");
     assert_eq!(ended.status, Some(1), "{ended:#?}");
-    assert_eq!(ended.said.last().unwrap(), &format!("taut: {why}"), "{ended:#?}");
+    assert_eq!(ended.said.last().unwrap(), &format!("error: {why}"), "{ended:#?}");
 }
 
 #[test]
@@ -139,8 +140,8 @@ fn blocks_of_workers_behind_slow_links_come_back_no_sooner_than_the_masters_link
         };
         let [_, there] = both(&report);
         is_whole(there, 6);
-        // 1920 bytes of sound to each worker leave by one link, one worker's behind the other's, but for the 1600 that it
-        // lets through at once: the half of all that is later waits for those of three at least.
+        // 1920 bytes of sound per worker leave via one link in sequence, except for the burst of
+        // 1600 bytes: half of the later ones wait for at least three workers.
         let bytes = 3 * 1920 - 1600;
         let least = bytes * 8 * 1_000_000_000 / 20_000_000;
         assert!(there["idle_p50_ns"].as_i64().unwrap() >= least, "{there:#}");
@@ -150,10 +151,10 @@ fn blocks_of_workers_behind_slow_links_come_back_no_sooner_than_the_masters_link
     });
 }
 
-/// Seven workers of virtual work, each of whose answers the host waits for for up to 250 us, held for so long.
+/// Seven workers with virtual work, each awaited for up to 250 us, held for this time.
 fn seven_workers_for(minutes: u64, flags: &str) -> Option<Value> {
     let line = format!("--virtual-work --wait 250us --hold {minutes}min {flags} --report json");
-    // The plugin here is held as long, and whatever is not whole once more with less to do.
+    // The local plugin runs for the same time, and each failed step is repeated with less work.
     let lasts = Duration::from_secs(4 * 60 * minutes);
     let report = in_networks(taut(words(&format!("lab capacity {line}"))).lasting(lasts))?;
     let there = report["rows"][1].clone();
@@ -169,11 +170,11 @@ mod exclusive {
     #[ignore = "soak: a minute, and the plugin here for as long, judged by what a machine has time for"]
     fn seven_workers_that_work_for_most_of_a_period_answer_in_time_for_a_minute() {
         steady(|| {
-            // One cost is tried, 64 % of the period: what more there is hangs on who else uses the machine.
+            // One cost is tried, 64 % of the period; more depends on other users of the machine.
             let flags = "--step 1400us --fine 1400us --attempt 400ms --idle 400ms --allow 1%";
             let Some(there) = seven_workers_for(1, flags) else { return };
             let of = |key: &str| there["missed"][key].as_u64().unwrap();
-            // Of 27 428 periods to each of seven, those are taken off in which the host stood still.
+            // 27 428 periods for each of seven workers, minus those during stalls of the host.
             assert!(of("due") > 7 * 20_000, "{there:#}");
             assert!(of("missed") * 100 <= of("due"), "{there:#}");
             assert!(there["usable_share"].as_f64().unwrap() >= 0.63, "{there:#}");
@@ -227,19 +228,21 @@ mod exclusive {
     fn a_call_that_outlasts_its_period_is_missed_by_our_count_and_an_xrun_by_jacks() {
         steady(|| {
             let Some(_only) = without_others(&["jackd"]) else { return };
-            // Nothing and the whole period are tried, and no step between, which a machine has time for or not.
+            // Zero and the whole period are tried, without steps between, which depend on the
+            // machine.
             let whole = SHORT.replace("--step 4ms --fine 2ms", "--step 10ms --fine 10ms");
             let call =
                 taut(words(&format!("lab capacity --virtual-work {whole} --jack --workers 0")));
             let report = call.run().report().0;
             let [row] = &report["rows"].as_array().unwrap()[..] else { panic!("{report:#}") };
             assert_eq!(row["invalid"], Value::Null, "{report:#}");
-            // Ten milliseconds of ten, in twenty periods: JACK 2 tells one in three, as it waits for a period after each.
+            // 10 ms of 10 ms in twenty periods: JACK 2 detects one in three, as it waits for a
+            // period after each.
             let of = |key: &str| row[key].as_u64().unwrap_or_else(|| panic!("{key}: {row:#}"));
             assert_eq!(of("too_much_ns"), 10_000_000, "{row:#}");
             assert_eq!(row["measured"]["mean_ns"], 0, "{row:#}");
             assert!(of("too_much_missed") >= 10, "{row:#}");
-            // Of four times as many periods that went it tells fewer than so many would be.
+            // Of four times as many successful periods, it reports fewer than that.
             assert!(of("jack_xruns") < 4 * of("too_much_jack_xruns"), "{row:#}");
         });
     }

@@ -1,4 +1,4 @@
-//! Streams that are compressed: ours, and those of other people's programs, both ways.
+//! Compressed streams: taut's, and those of other programs, in both directions.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::interop::{has_element, has_ffmpeg};
 /// Full scale of 24 bits.
 const FULL: f32 = 8_388_608.0;
 
-/// Two seconds of a sweep and a tone, which differ by channel, in 24 bits.
+/// Two seconds of a sweep and a tone in different channels, in 24 bits.
 fn sweep(folder: &Folder) -> Sound {
     let sample = |at: usize| {
         let (t, channel) = ((at / 2) as f32 / 48_000.0, (at % 2) as f32);
@@ -35,7 +35,7 @@ fn sweep(folder: &Folder) -> Sound {
     sound
 }
 
-/// `taut recv` of what this says, recording.
+/// `taut recv` of this description, recording.
 fn hear(from: &str, options: &str, folder: &Folder) -> Running {
     let line = format!(
         "recv --from {from} --output file:heard.wav --exit-on-bye --report json --period 240 \
@@ -53,7 +53,7 @@ fn samples(sound: &Sound) -> Vec<f32> {
     sound.samples.iter().map(|sample| *sample as f32 / FULL).collect()
 }
 
-/// What comes of the sound by coder and decoder alone, of stereo packets of 5 ms.
+/// The sound after encoder and decoder alone, in stereo packets of 5 ms.
 fn by_opus_alone(sent: &Sound, bitrate: u32) -> Vec<f32> {
     let opus = Opus { tuning: OpusTuning::Music, bitrate };
     let mut encoder = OpusEncoder::new(opus, Channels::STEREO).unwrap();
@@ -68,7 +68,7 @@ fn by_opus_alone(sent: &Sound, bitrate: u32) -> Vec<f32> {
     decoded.collect()
 }
 
-/// Hands datagrams on to a port here, and keeps a copy of each.
+/// Forwards datagrams to a local port, and keeps a copy of each.
 struct Relay {
     port: u16,
     thread: JoinHandle<Vec<Vec<u8>>>,
@@ -92,7 +92,7 @@ impl Relay {
         Self { port: own, thread }
     }
 
-    /// What a decoder alone makes of all that came, once the sender has ended.
+    /// All received packets, decoded without the network, once the sender has ended.
     fn decoded(self) -> Vec<f32> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         socket.send_to(&[], (Ipv4Addr::LOCALHOST, self.port)).unwrap();
@@ -106,8 +106,8 @@ impl Relay {
     }
 }
 
-/// How far below `wanted` what differs in `heard` is at best, in dB, of a second and a half. Both begin with the same
-/// sound, to 20 ms: a coder looks ahead.
+/// Level of the difference between `heard` and `wanted` at the best alignment, in dB, over 1.5 s.
+/// Both start with the same sound within 20 ms: an encoder looks ahead.
 fn apart(wanted: &[f32], heard: &[f32]) -> f32 {
     const CHANNELS: usize = 2;
     let part = |from: usize, frames: usize| from * CHANNELS..(from + frames) * CHANNELS;
@@ -119,14 +119,14 @@ fn apart(wanted: &[f32], heard: &[f32]) -> f32 {
         samples.iter().position(|sample| sample.abs() > 0.05).expect("sound") / CHANNELS
     };
     let near = 9_600 + begins(heard) - begins(wanted);
-    // Found by little of it, and judged by all.
+    // Aligned with a part, compared as a whole.
     let places = near - 960..=near + 960;
     let at = places.min_by(|a, b| error(*a, 2_400).total_cmp(&error(*b, 2_400))).unwrap();
     let power: f32 = wanted[part(9_600, 72_000)].iter().map(|sample| sample * sample).sum();
     10.0 * (error(at, 72_000) / power).log10()
 }
 
-/// The text with each figure, in whatever unit, replaced by `N`.
+/// The text with each figure and its unit replaced by `N`.
 fn timeless(line: &str) -> String {
     numberless(line).replace("Nms", "N").replace("Nus", "N")
 }
@@ -149,7 +149,7 @@ fn coding_that_takes_longer_than_a_period_is_told_with_the_mend_and_what_fits_is
     };
     let sends = format!("send --to rtp://127.0.0.1:{port} --input tone:440");
     let send = |options: &str| reported(run(&sends, options).well());
-    // No machine codes 20 ms of speech in 10 us, and each does in 20 ms.
+    // No machine encodes 20 ms of speech in 10 us, and each does in 20 ms.
     let coding = send("--format opus-voice --ptime 20ms --period 1");
     let [line] = coding.as_slice() else { panic!("{coding:?}") };
     snapshot!("coding", timeless(line));
@@ -234,7 +234,7 @@ mod exclusive {
                 send(&to, "--format opus", &folder);
                 recv.end().report().missed_nothing();
                 let apart = apart(&by_opus_alone(&sent, 192_000), &heard(&folder));
-                // What is left is the rounding to 24 bits.
+                // The remaining difference is rounding to 24 bits.
                 assert!(apart < -100.0, "{by} {options}: {apart} dB");
             }
         });
@@ -260,7 +260,8 @@ mod exclusive {
             let alone = relay.decoded();
             crate::interop::say_goodbye(port + 1);
             let report = recv.end().report();
-            // Its first packet is stamped as if nothing looked ahead, 2.5 ms before what follows.
+            // Its first packet has a timestamp without look-ahead, 2.5 ms before the following
+            // ones.
             assert!(report.count("missing_frames") <= 120, "{:#}", report.0);
             assert_eq!(["lost", "late", "undecodable"].map(|of| report.count(of)), [0; 3]);
             let theirs = apart(&alone, &heard(&folder));
@@ -294,7 +295,7 @@ mod exclusive {
             let (sent, to) = (sweep(&folder), format!("rtp://127.0.0.1:{port}"));
             let recv = hear(&to, "--format opus", &folder);
             let relay = Relay::to(port);
-            // Its goodbye goes to the port after that of its sound, which is not the relay's.
+            // Its goodbye goes to the RTCP port, which the relay does not forward.
             let line = format!(
                 "-nostdin -loglevel error -re -i sent.wav -c:a libopus -b:a 192k -application lowdelay \
                  -frame_duration 5 -f rtp -ssrc 1952544116 rtp://127.0.0.1:{}?pkt_size=1400",
@@ -318,7 +319,7 @@ mod exclusive {
             peer.end().well();
             let alone = by_opus_alone(&sent, 192_000);
             let ours = apart(&alone, &little_endian(&folder.file("heard.raw")));
-            // Its decoder is another than libopus, and as near to the standard.
+            // Its decoder is not libopus, and equally close to the standard.
             assert!(ours < -40.0, "by ffmpeg: {ours} dB");
         });
     }

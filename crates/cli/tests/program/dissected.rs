@@ -1,4 +1,4 @@
-//! What we write of AVTP is read by Wireshark without a complaint, each field for what it is.
+//! Wireshark decodes our AVTP packets without complaints, and each field correctly.
 
 use std::process::Command;
 
@@ -15,16 +15,16 @@ use tautline_proto::wrap::Wrapped;
 use crate::common::{Folder, Lack, skipped};
 
 const STREAM: u64 = 0x0222_3344_5566_0007;
-/// Frames in each packet.
+/// Frames per packet.
 const FRAMES: i64 = 6;
-/// Each coding: its `format` and its bits (IEEE 1722-2016, table 13).
+/// Sample formats: `format` and number of bits (IEEE 1722-2016, table 13).
 const CODINGS: [(SampleFormat, u32, u32); 4] = [
     (SampleFormat::F32, 1, 32),
     (SampleFormat::L32, 2, 32),
     (SampleFormat::L24, 3, 24),
     (SampleFormat::L16, 4, 16),
 ];
-/// Each rate in hertz: its `nsr` (table 14).
+/// Rates in hertz: `nsr` (table 14).
 const RATES: [(u32, u32); 10] = [
     (8000, 1),
     (16_000, 2),
@@ -55,7 +55,7 @@ const FIELDS: [&str; 15] = [
     "aaf.stream_data_len",
 ];
 
-/// A packet as it is on the wire, from the frame's head on.
+/// A packet on the wire, from the frame header.
 fn frame(over: Encapsulation, number: i64, format: &StreamFormat, time: i64) -> Vec<u8> {
     let wire = match over {
         Encapsulation::Ethernet => ETHERNET_PACK,
@@ -83,9 +83,9 @@ fn frame(over: Encapsulation, number: i64, format: &StreamFormat, time: i64) -> 
     framed(over, &pdu)
 }
 
-/// An AVTPDU, and what stands before it there, as a frame of Ethernet.
+/// An AVTPDU as an Ethernet frame.
 fn framed(over: Encapsulation, pdu: &[u8]) -> Vec<u8> {
-    // To a group, from an address that nobody gave away.
+    // To a group, from a locally administered address.
     let mut frame = vec![0x91, 0xE0, 0xF0, 0, 0xFE, 1, 2, 0x22, 0x33, 0x44, 0x55, 0x66];
     match over {
         Encapsulation::Ethernet => frame.extend(ETHERTYPE.to_be_bytes()),
@@ -102,8 +102,8 @@ fn framed(over: Encapsulation, pdu: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What tshark reads of these frames, a line each: the fields, and its complaints. `None`, and said loudly, where there
-/// is none that knows them.
+/// Output of tshark for these frames, one line each: the fields, and its complaints. `None`, with a
+/// message, if there is no tshark that supports them.
 fn dissected(frames: &[Vec<u8>], fields: &[&str]) -> Option<Vec<String>> {
     let mut pcap = Vec::new();
     pcap.extend(0xA1B2_C3D4_u32.to_ne_bytes());
@@ -142,7 +142,7 @@ fn dissected(frames: &[Vec<u8>], fields: &[&str]) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// Booleans as tshark 4.0 prints them, 1 and 0: version 4.4 prints True and False.
+/// Booleans as in tshark 4.0, 1 and 0: version 4.4 prints True and False.
 fn with_numeric_booleans(line: &str) -> String {
     let fields = line.split('|').map(|field| match field {
         "True" => "1",
@@ -266,7 +266,7 @@ fn wireshark_reads_what_claims_an_address_for_what_it_is() {
         for at in [0, 0x1234, POOL.count - 1] {
             let own = GroupRange::only(POOL.at(at));
             let message = match kind {
-                // Another host may ask for many at once.
+                // Another host may claim many at once.
                 MaapKind::Defend => MaapMessage { kind, requested: POOL, conflict: own },
                 _ => MaapMessage::about(kind, own),
             };

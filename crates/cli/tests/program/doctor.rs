@@ -1,5 +1,5 @@
-//! What `taut doctor` and `taut devices` say of this machine, of one that lacks privileges, and of
-//! networks that spoil sound; and that what it says mends.
+//! `taut doctor` and `taut devices` on this machine, on one without privileges, and on networks
+//! with faults; and that the reported fixes work.
 
 use std::process::Command;
 
@@ -9,11 +9,11 @@ use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, Ended, ordinary, taut, words};
 use crate::common::{Folder, Lack, shared, skipped};
 
-/// What `taut doctor --report json` finds.
+/// Findings of `taut doctor --report json`.
 struct Findings(Value);
 
 impl Findings {
-    /// Its exit status must be what its findings come to.
+    /// Checks that the exit status matches the findings.
     #[track_caller]
     fn of(call: &Call) -> Self {
         let Ended { status, out, said } = call.run();
@@ -49,7 +49,7 @@ fn doctor(options: &str) -> Call {
     taut(words(&format!("doctor --report json {options}")))
 }
 
-/// `taut doctor` as somebody who may nothing.
+/// `taut doctor` as an unprivileged user.
 fn unprivileged(options: &str) -> Option<Call> {
     ordinary(&format!("doctor --report json {options}"))
 }
@@ -57,8 +57,8 @@ fn unprivileged(options: &str) -> Option<Call> {
 #[test]
 fn each_finding_is_a_line_and_the_last_line_counts_them() {
     shared(|| {
-        // Which findings there are depends on the machine and on the moment: each look is whole in
-        // itself, and all looks have these.
+        // Findings depend on the machine and the moment: each run is consistent, and all runs have
+        // these.
         let always = ["real-time", "locked-memory", "firewall", "plugins"];
         let text = taut(words("doctor")).run().out;
         let lines: Vec<_> = text.lines().collect();
@@ -104,7 +104,7 @@ fn who_may_nothing_is_told_what_spoils_and_how_to_be_granted_it() {
     });
 }
 
-/// Makes it so in a namespace; `false`, and said loudly, where this machine cannot.
+/// Runs commands in a namespace; `false`, with a message, if this machine cannot.
 fn made(place: &Namespace, command: &str) -> bool {
     let mut ip = Command::new("ip");
     let done = ip.args(["netns", "exec", &place.name, "sh", "-c", command]).output();
@@ -117,7 +117,7 @@ fn made(place: &Namespace, command: &str) -> bool {
     false
 }
 
-/// What `wrong` brings about is found, and what is said to mend it does.
+/// Asserts that the fault caused by `wrong` is found, and that the reported fix removes it.
 #[track_caller]
 fn is_found_and_mended(wrong: &str, check: &str, verdict: &str, options: &str) {
     shared(|| {

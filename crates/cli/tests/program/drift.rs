@@ -1,4 +1,4 @@
-//! Cards that run apart: what the simulator's days and hours say of the servo, on real sockets.
+//! Cards with different rates: the simulator's results on the servo, on real sockets.
 
 use crate::common::host::{mostly, timed};
 use crate::common::lab::Lab;
@@ -33,7 +33,8 @@ mod exclusive {
             Sound::noise(Shape::STEREO_24, 6000, 5).quieter().write(&folder.file("sent.wav"));
             let file = |name: &str| folder.file(name).display().to_string();
             let (lab, patient) = (Lab::straight(), PATIENT.join(" "));
-            // It is told the shape: one that learns it is deaf for a moment, and the first packets may come by then.
+            // The format is given: a receiver that learns it does not listen for a moment, in which
+            // the first packets may arrive.
             let reported = format!("{patient} --rate 48000 --channels 2");
             let recv =
                 lab.recv_to(&format!("virtual:?ppm=100&record={}", file("heard.wav")), &reported);
@@ -43,7 +44,7 @@ mod exclusive {
             mostly(|| assert!((drift - 100.0).abs() < 20.0, "{drift}: {:#}", heard.0));
             let compare = words("compare sent.wav heard.wav");
             let ended = taut(compare).in_folder(folder.path()).run().well();
-            assert!(ended.out.contains("all there: 288017 frames"), "{ended:#?}");
+            assert!(ended.out.contains("complete: 288017 frames"), "{ended:#?}");
             assert!(ended.out.contains(" ppm slower"), "{ended:#?}");
         });
     }

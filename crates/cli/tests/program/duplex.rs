@@ -1,11 +1,11 @@
-//! `taut lab delay` on one device that goes both ways.
+//! `taut lab delay` on a duplex device.
 
 use crate::common::host::steady;
 use crate::common::jack::Server;
 use crate::common::program::{taut, words};
 use crate::errors::is_refused;
 
-/// Both ends of this device.
+/// Both directions of this device.
 fn delay(device: &str) -> Vec<String> {
     ["lab", "delay", "--output", device, "--input", device].map(str::to_owned).into()
 }
@@ -26,7 +26,7 @@ mod exclusive {
             let run = call.and(words("--settle 100ms --duration 1s --report json")).run();
             let report = run.report();
             let row = &report.0["rows"][0];
-            // One clock: what it runs fast by is in both instants.
+            // One clock: its offset affects both times.
             let late = row["measured"]["p50_ns"].as_i64().map(|median| median - 10_000_000);
             let unsure = row["uncertainty_ns"].as_i64().unwrap();
             let found = late.is_some_and(|late| late.abs() <= 500 + unsure);
@@ -38,7 +38,7 @@ mod exclusive {
     fn a_jack_client_of_both_directions_is_one_client_and_hears_itself_a_cycle_later() {
         steady(|| {
             let Some(server) = Server::start(256) else { return };
-            // Its own outputs begin with its name, and so do its own inputs.
+            // Its own ports start with its name.
             let call = taut(delay(&server.device("loop", "loop:")));
             let run = call.and(words("--settle 500ms --duration 2s --report json")).start();
             server.await_latencies("loop:out_2", "0 0", "0 0");

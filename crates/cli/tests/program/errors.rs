@@ -1,4 +1,5 @@
-//! What cannot be done is answered with one line that has the mend; what is broken is outlived.
+//! Impossible requests are answered with an error and a hint; broken input does not end the
+//! program.
 
 mod files;
 
@@ -9,14 +10,14 @@ use tautline_trial::snapshot;
 
 use crate::common::{Folder, free_udp_ports, loopback, shared};
 
-/// The program exits with `status` and writes nothing but one line on standard error, which is that of the
-/// snapshot.
+/// Asserts that the program exits with `status` and prints only one error, which is compared with
+/// the snapshot.
 #[track_caller]
 pub(crate) fn is_refused(call: &Call, status: i32) -> String {
     refused(&call.line(), call, status)
 }
 
-/// [`is_refused`] of a command line whose message differs with the situation.
+/// [`is_refused`] for a command line whose message depends on the situation.
 #[track_caller]
 pub(crate) fn is_refused_when(situation: &str, call: &Call, status: i32) -> String {
     refused(&format!("{situation}: {}", call.line()), call, status)
@@ -27,14 +28,10 @@ fn refused(key: &str, call: &Call, status: i32) -> String {
     let ended = call.run();
     assert_eq!(ended.status, Some(status), "{ended:#?}");
     assert_eq!(ended.out, "");
-    let lines = match ended.said.as_slice() {
-        [line] => line.clone(),
-        [line, hint] if hint.starts_with("hint: ") => format!("{line}\n{hint}"),
-        said => panic!("neither one line nor a line and a hint: {said:#?}"),
-    };
-    assert!(lines.starts_with("taut: "), "{lines:?}");
-    snapshot!(key, lines);
-    lines
+    let [message] = ended.said.as_slice() else { panic!("not one message: {ended:#?}") };
+    assert!(message.starts_with("error: "), "{message:?}");
+    snapshot!(key, message);
+    message.clone()
 }
 
 fn send(folder: &Folder, options: &str) -> Call {
@@ -69,7 +66,7 @@ fn the_latency_that_an_error_names_works() {
         let refused = with("1us").run();
         let line = refused.said.concat();
         let named = line.split("--latency ").nth(2).and_then(|rest| rest.split(' ').next());
-        // It is not refused; nobody sends.
+        // It is accepted; there is no sender.
         let ended = with(named.unwrap_or_else(|| panic!("{line}"))).run();
         assert_eq!(ended.status, Some(1), "{ended:#?}");
         assert!(ended.said.concat().contains(said::NOTHING_RECEIVED), "{ended:#?}");
@@ -84,14 +81,14 @@ fn packets_longer_than_the_path_carries_are_refused_or_warned_of() {
     is_refused(&never, 2);
     let ended = taut(words(send)).within(&cable.left).run().well();
     let [line] = ended.said.as_slice() else { panic!("{:#?}", ended.said) };
-    // 960 frames of 6 bytes, the headers of RTP, its extension, UDP and IP: 4 pieces of 1480.
+    // 960 frames of 6 bytes, the headers of RTP, its extension, UDP and IP: 4 fragments of 1480.
     assert!(line.contains(" 4 "), "{line}");
     let named = line.split("--ptime ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     let shorter = taut(words(send).into_iter().map(|word| match word.as_str() {
         "20ms" => named.to_owned(),
         _ => word,
     }));
-    // Else it would be refused.
+    // Otherwise it would be rejected.
     shorter.and(["--fragment", "never"]).within(&cable.left).run().well();
 }
 
@@ -125,7 +122,7 @@ fn a_setting_that_cannot_be_is_refused_with_its_file_and_place() {
         let call = taut(words("send --input tone:440")).in_folder(folder.path());
         is_refused_when(text, &call, 2);
     }
-    // The command line is not blamed on the file.
+    // An error on the command line does not name the file.
     std::fs::write(folder.file("tautline.toml"), "latency = \"5ms\"").unwrap();
     let call = send(&folder, "--input tone:440 --latency 5");
     is_refused(&call, 2);
@@ -148,7 +145,7 @@ fn a_delay_to_a_device_that_is_not_there_is_answered_with_the_mend() {
 fn six_channels_for_a_card_of_two_are_answered_with_what_plays_them() {
     shared(|| {
         let folder = Folder::new();
-        // Both channels are those of a PCM that has no more.
+        // A PCM with exactly two channels.
         let conf = "pcm.pair { type multi slaves.a { pcm { type null } channels 2 } \
                 bindings [ { slave a channel 0 } { slave a channel 1 } ] }\n";
         std::fs::write(folder.file("asound.conf"), conf).unwrap();
@@ -168,9 +165,9 @@ fn six_channels_for_a_card_of_two_are_answered_with_what_plays_them() {
         }
         let refused = recv("--channels 2");
         assert_eq!(refused.status, Some(2), "{refused:#?}");
-        let advice = "--channels 2, and the stream has 6 channels; leave --channels out";
+        let advice = "--channels 2, but the stream has 6 channels\nhint: leave --channels out";
         assert!(last(&refused).contains(advice), "{refused:#?}");
-        // Until it knows what comes it is a part of the run.
+        // Until the format is known, the wait is part of the run.
         recv("--map 1,2 --duration 2s").well();
         recv("--map 6,- --duration 2s").well();
     });

@@ -1,6 +1,5 @@
-//! Faults on real sockets, as `crates/sim/tests` has them simulated: whatever the cause, sound is
-//! back within a second of its end, never louder than before, in no more memory, and what was
-//! missed is counted.
+//! Faults on real sockets, as simulated in `crates/sim/tests`: after any fault, sound returns
+//! within a second, is never louder, needs no more memory, and what was missed is counted.
 
 use std::ops::{Range, RangeInclusive};
 use std::thread::sleep;
@@ -18,8 +17,8 @@ use crate::common::{Onlooker, PATIENT};
 const TONE: &str = "--input tone:997";
 const RATE: usize = 48_000;
 
-/// From the first silence to the end of the last it takes so long, most of it in one silence; after
-/// it there is so much sound at least, as far as the end.
+/// Asserts the duration from the first silence to the end of the last one, mostly in one silence,
+/// and the minimum duration of sound after it.
 #[track_caller]
 fn is_silent_once_and_sounds_after(heard: &Sound, lasts: RangeInclusive<usize>, after: usize) {
     let silences = heard.silences(RATE / 100);
@@ -33,12 +32,12 @@ fn is_silent_once_and_sounds_after(heard: &Sound, lasts: RangeInclusive<usize>, 
     assert!(sound >= after, "{sound} frames of sound after; {reported}");
 }
 
-/// The loudest sample of these frames.
+/// Peak of these frames.
 fn peak(heard: &Sound, frames: std::ops::Range<usize>) -> i32 {
     frames.flat_map(|frame| heard.frame(frame)).map(|sample| sample.abs()).max().unwrap_or(0)
 }
 
-/// The loudest sample is one of the undisturbed first second.
+/// Asserts that the peak is within the undisturbed first second.
 #[track_caller]
 fn never_louder_than_its_beginning(heard: &Sound) {
     let begins = heard.begins().unwrap();
@@ -47,14 +46,14 @@ fn never_louder_than_its_beginning(heard: &Sound) {
     assert!(f64::from(after) <= f64::from(before) * 1.01, "{after} against {before}");
 }
 
-/// It occupies no more memory than it did, but for what an allocator keeps.
+/// Asserts that it uses no more memory, except for the allocator's reserve.
 #[track_caller]
 fn in_no_more_memory(program: &Running, before: u64) {
     let now = program.memory();
     assert!(now <= before + (2 << 20), "{now} bytes, {before} before");
 }
 
-/// A receiver that hears a sender, with these rings, and an onlooker who sees how far it is.
+/// A receiver of a sender, with these buffers, and an observer of the progress.
 fn seen(recv: &str, send: &str) -> (Lab, Onlooker, Running, Running) {
     let (lab, onlooker) = (Lab::straight(), Onlooker::new());
     let recv = lab.recv(recv);
@@ -63,8 +62,8 @@ fn seen(recv: &str, send: &str) -> (Lab, Onlooker, Running, Running) {
     (lab, onlooker, recv, send)
 }
 
-/// The longest time from one wake-up of the device to the next, of those that were xruns, with when it ended
-/// since the run began, in milliseconds.
+/// The longest time between two wake-ups of the device among xruns, and the time of its end since
+/// the start, in milliseconds.
 fn longest_xrun(report: &Report) -> (i64, i64) {
     let nanos = |value: &Value| value.as_i64().unwrap_or_else(|| panic!("{:#}", report.0));
     let xruns = report.0["streams"][0]["xruns"].as_array().unwrap().iter();
@@ -98,8 +97,8 @@ mod exclusive {
             let heard = lab.heard();
             never_louder_than_its_beginning(&heard);
             is_silent_once_and_sounds_after(&heard, 9 * RATE / 2..=6 * RATE, 3 * RATE / 2);
-            // What was missed is counted once, under the receiver that stood still: what the socket
-            // had room for came late, or was here and found its device silent; the rest was discarded.
+            // Missed packets are counted once, for the stalled receiver: those in the socket were
+            // late, or arrived while the device was silent; the rest was discarded.
             report.adds_up();
             let missed: u64 =
                 ["late", "lost", "underrun_discarded"].map(|name| report.count(name)).iter().sum();
@@ -107,7 +106,7 @@ mod exclusive {
             for cause in ["late_sender", "late_network", "lost"] {
                 assert_eq!(report.cause(cause), 0, "{cause} in {:#}", report.0);
             }
-            // The host may have stood still, too, but for no more than a tenth of that.
+            // The host may have stalled, too, but for a tenth of that at most.
             assert!(report.cause("host_stalled") < 500, "{:#}", report.0);
         });
     }
@@ -117,7 +116,7 @@ mod exclusive {
         timed(|| {
             let patient = PATIENT.join(" ");
             let (lab, onlooker) = (Lab::straight(), Onlooker::new());
-            // Cards: a file waits for a program that is late.
+            // Cards, as a file waits for a late program.
             let recv = format!("{patient} --packet-log heard.csv --report-file page.html");
             let recv = lab.recv_to("virtual:", &recv);
             let send = format!("--input virtual:?tone=997 {patient} --report-file sent.html");
@@ -127,7 +126,7 @@ mod exclusive {
             onlooker.see(1_000);
             recv.signal("-CONT");
             onlooker.see(1_000);
-            // It is the damage, and nothing waits by it.
+            // It causes the damage, and is no wait.
             send.signal("-STOP");
             sleep(Duration::from_secs(1));
             send.signal("-CONT");
@@ -137,7 +136,7 @@ mod exclusive {
             let heard = recv.end().report();
             for (report, least) in [(&heard, 2_000), (&sent, 4_000)] {
                 let (length, at) = longest_xrun(report);
-                // A second, less what this test itself may be late.
+                // A second, minus the delay of this test.
                 assert!(length >= 500, "{length} ms: {:#}", report.0);
                 let ends = report.0["duration_ns"].as_i64().unwrap() / 1_000_000;
                 assert!((least..ends).contains(&at), "{at} ms of {ends}: {:#}", report.0);
@@ -149,7 +148,7 @@ mod exclusive {
             let (heard, sent) = (page("page.html"), page("sent.html"));
             assert!(heard.contains("xruns are marked, each where it was"), "{heard}");
             assert!(heard.contains("each line ends in its name; xruns are marked"), "{heard}");
-            let listed = "the times of xruns count from the beginning of the run";
+            let listed = "xrun times are relative to the start of the run";
             assert!(sent.contains("<h3>When: xruns</h3>") && sent.contains(listed), "{sent}");
             assert!(!heard.contains(listed), "{heard}");
         });

@@ -1,4 +1,4 @@
-//! Files that a run reads and writes: settings, ledgers, reports, pages.
+//! Files that a run reads and writes: settings, packet logs, reports, pages.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -52,7 +52,7 @@ fn what_cannot_be_written_is_refused_before_the_run() {
     let folder = Folder::new();
     for option in ["packet-log", "report-file"] {
         let path = folder.file("missing").join("x.json");
-        // Without an end of its own: it would go on for ever.
+        // Without an end: it would run forever.
         let send = format!("send --input null: --to rtp://127.0.0.1:5004 --{option}");
         is_refused(&taut(words(&send)).and([&path]), 3);
         let recv = format!("recv --output null: --from {} --{option}", loopback());
@@ -94,7 +94,7 @@ fn suffix_of_a_report_file_decides_its_format() {
     let svg = read("r.svg");
     assert!(svg.starts_with("<svg xmlns") && svg.contains(">capture<"), "{svg}");
     assert!(!svg.contains("class="), "its colours are its own: {svg}");
-    // Before anything runs: it would go on for ever.
+    // Before the run, which would be endless.
     for name in ["r.xml", "r"] {
         let line = format!("send --input null: --to rtp://127.0.0.1:5004 --report-file {name}");
         is_refused(&taut(words(&line)).in_folder(folder.path()), 2);
@@ -138,7 +138,7 @@ fn two_reports_are_compared_and_what_is_worse_fails() {
     snapshot!(same.lines().find(|line| line.starts_with("verdict: ")).unwrap());
     let faster = compare("b.json a.json").well().out;
     snapshot!(faster.lines().find(|line| line.starts_with("verdict: ")).unwrap());
-    // A row that was not measured again, or for too short a time, is no proof that all is well.
+    // A row without a second measurement, or with a short one, proves nothing.
     for (files, status) in
         [("a.json b.json", 1), ("a.json gone.json", 1), ("short.json short.json", 5)]
     {
@@ -205,7 +205,7 @@ fn the_pages_begin_with_what_must_be_given_and_keep_the_lines_of_examples() {
     }
 }
 
-/// What is said of a file that cannot be sent so, and the command it ends with.
+/// The command at the end of the error for a file that cannot be sent as it is.
 fn command_for(folder: &Folder, input: &str, options: &str) -> String {
     let send = format!("send --to rtp://127.0.0.1:5004 --input file:{input} {options}");
     let ended = taut(words(&send)).in_folder(folder.path()).run();
@@ -214,7 +214,7 @@ fn command_for(folder: &Folder, input: &str, options: &str) -> String {
     command.to_owned()
 }
 
-/// The command that is printed makes a file that is sent as it is, and with what it was asked for.
+/// The printed command creates a file that can be sent, with and without options.
 fn is_converted(folder: &Folder, input: &str, options: &str) -> Report {
     let command = command_for(folder, input, options);
     call("sh", ["-c", &command]).in_folder(folder.path()).run().well();
@@ -267,7 +267,7 @@ fn make_takes_what_cargo_built_wherever_that_is() {
     assert_eq!(inside, None, "{said}");
 }
 
-/// How `taut compare` ends for these files.
+/// Exit of `taut compare` for these files.
 fn compared(sent: &Sound, heard: &Sound) -> Ended {
     let folder = Folder::new();
     sent.write(&folder.file("sent.wav"));

@@ -1,5 +1,5 @@
-//! Two receivers of one stream whose cards run at different rates: on the sender's machine, and through
-//! networks, where they know its clock by RTCP alone.
+//! Two receivers of one stream with different card rates: on the sender's machine, and through
+//! networks, with its clock known only from RTCP.
 
 use crate::common::host::steady;
 use crate::common::program::{taut, words};
@@ -7,12 +7,12 @@ use crate::common::report::Report;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, free_udp_ports, loopback};
 
-/// When the stream was heard, by this host's clock and whatever the receiver believes of the
-/// sender's: half of the packets came no later than this after some instant that both share.
+/// Playout of the stream by this host's clock, independent of the receiver's estimate of the
+/// sender's clock: half of the packets arrived at most this long after a common time.
 fn heard(report: &Report) -> i64 {
     assert_eq!(report.stream("/latency/method"), "sound", "{:#}", report.0);
-    // The latency counts from the capture as the receiver reads the sender's clock; that is taken
-    // back. Both run on one clock here, so it does not drift.
+    // The latency counts from the capture according to the receiver's estimate; this is reversed.
+    // Both run on one clock here, so it does not drift.
     report.nanos("/latency/measured/p50_ns") - report.nanos("/clock/offset_ns")
 }
 
@@ -20,7 +20,7 @@ fn heard(report: &Report) -> i64 {
 mod exclusive {
     use super::*;
 
-    /// Through networks of their own, each of which delays as a switch does that others use.
+    /// Through separate networks, each with the delay of a busy switch.
     #[test]
     fn two_receivers_on_switches_under_load_are_heard_together() {
         steady(|| {

@@ -1,4 +1,4 @@
-//! Clients of a JACK server without a card (`jackd -d dummy`), measured by JACK's own tool.
+//! Clients of a JACK server without a card (`jackd -d dummy`), measured with JACK's own tool.
 
 use crate::common::host::{mostly, steady, timed};
 use crate::common::jack::Server;
@@ -13,24 +13,24 @@ fn send(device: &str, rest: &str) -> Running {
     taut(words("send --input")).and([device]).and(words(rest)).controlled().start()
 }
 
-/// `taut recv` to this device, at work: it knows what the stream is.
+/// `taut recv` to this device, running: it knows the format.
 fn recv(device: &str, rest: &str) -> Running {
     let rest = format!("{rest} --rate 48000");
     let call = taut(words("recv --output")).and([device]).and(words(&rest)).controlled();
     call.start().listening()
 }
 
-/// A way from the output of `jack_iodelay` to its input, in frames.
+/// Measurements of a path from the output of `jack_iodelay` to its input, in frames.
 struct Measured {
-    /// The median of what `jack_iodelay` reads.
+    /// Median of the values of `jack_iodelay`.
     by_iodelay: f64,
-    /// What `taut lab delay` then makes of the same way.
+    /// Result of `taut lab delay` for the same path.
     by_lab: f64,
-    /// Frames that the ends' devices left out, by their own word.
+    /// Frames skipped by the devices, as they report.
     let_out: u64,
-    /// Packets that came after their turn.
+    /// Late packets.
     late: u64,
-    /// Whether either end said that the latency is too little.
+    /// Whether either end reported that the latency is too short.
     doubted: bool,
     evidence: String,
 }
@@ -44,7 +44,7 @@ fn measured(server: &Server, latency: &str, ptime: &str) -> Measured {
     let recv = recv(&output, &format!("--from {address} {timing}"));
     let input = server.device("sends", "jack_delay:out");
     let send = send(&input, &format!("--to {address} --ptime {ptime} {timing}"));
-    // Four a second. The first seconds are those of the servo.
+    // Four per second. The first seconds belong to the servo.
     for _ in 0..48 {
         iodelay = iodelay.wait_for(said::JACK_ROUNDTRIP).wait_for("backend arguments");
     }
@@ -72,9 +72,10 @@ fn measured(server: &Server, latency: &str, ptime: &str) -> Measured {
     Measured { by_iodelay, by_lab, let_out, late, doubted, evidence }
 }
 
-/// Measures a way of so many frames, until it is right or cannot be: an end may be out of place for up
-/// to 0.4 s after a cycle that the server let out (docs/internals/latency-figures.md), so a few of those spoil a median:
-/// that of three or five measurements is to be right then. A way that is always off stays off.
+/// Measures a path of this length until it is right or cannot be: an end may be displaced for up to
+/// 0.4 s after a cycle skipped by the server (docs/internals/latency-figures.md), so a few of those
+/// spoil a median. Then the median of three or five measurements must be right. A path that is
+/// always wrong stays wrong.
 fn measured_as(configured: f64, measure: impl Fn() -> Measured) -> Vec<Measured> {
     // 0.1 ms.
     let near = |one: f64, other: f64| (one - other).abs() <= 4.8;
@@ -119,7 +120,7 @@ fn what_is_wrong_with_a_client_is_told_in_a_sentence() {
 
 #[test]
 fn a_system_without_jack_is_told_what_to_install() {
-    // Where the library is hidden is a matter of this process and its children alone.
+    // The library is hidden from this process and its children only.
     let hide = "set -e; found=$(ldconfig -p | sed -n 's/.*libjack\\.so\\.0.* => //p'); \
                 for file in $found; do mount --bind /dev/null $(readlink -f $file); done; exec \"$@\"";
     let taut = env!("CARGO_BIN_EXE_taut");
@@ -152,11 +153,11 @@ mod exclusive {
     fn between_programs_a_packet_and_a_period_of_64_frames_are_all_that_a_latency_holds() {
         timed(|| {
             let Some(server) = Server::start(64) else { return };
-            // 140 frames: those, and 0.25 ms for the way. Packets are of 64.
+            // 140 frames: those, and 0.25 ms for the network. Packets have 64.
             let all = measured_as(140.0, || measured(&server, "2.92ms", "1334us"));
             for one in all {
                 assert!(!one.doubted, "{}", one.evidence);
-                // Nothing is late but what a cycle that was let out made so.
+                // Only a skipped cycle makes packets late.
                 mostly(|| assert!(one.late == 0 || one.let_out > 0, "{}", one.evidence));
             }
         });
@@ -172,12 +173,12 @@ mod exclusive {
             let to =
                 format!("--to {address} --to {} --channels 1 --report json", onlooker.address());
             let send = send(&server.device("sends", "system"), &to);
-            // It is told of in a report, and what the device takes shows as it runs.
+            // It is in the report, and the needed time is known as it runs.
             onlooker.hear(2000);
             let ends = [send, recv].map(|end| end.ask("quit", "ok").end().report());
             let [promised, kept] =
                 [&ends[0], &ends[1]].map(|end| end.nanos("/latency/configured_ns"));
-            let raised = ends[1].notes().iter().any(|note| note.contains(" promises "));
+            let raised = ends[1].notes().iter().any(|note| note.contains(" announces "));
             assert!(
                 promised == kept && !raised,
                 "promised {promised}, kept {kept}: {:#}",
@@ -195,7 +196,7 @@ mod exclusive {
             let recv = recv(&output, &format!("--from {address} --channels 3 --latency 50ms"));
             let input = format!("jack:sends?server={}", server.name);
             let send = send(&input, &format!("--to {address} --channels 3 --latency 50ms"));
-            // The card takes one period in and two out. A third port finds nothing to be connected to.
+            // The card takes one period in and two out. A third port has nothing to connect to.
             for channel in [1, 2, 3] {
                 // Sound at the card's ports met the ADC 2400 − 512 frames ago.
                 server.await_latencies(
@@ -231,7 +232,7 @@ mod exclusive {
             let to = format!("--to {address} --to {} --ptime 1334us {timing}", onlooker.address());
             let send = send(&server.device("sends", "none"), &to);
             onlooker.hear(1000);
-            // A packet, two periods to the card that may follow, and the one that is filled.
+            // A packet, two periods to a card that may follow, and the one being filled.
             let recv = recv.refuses("latency 2.92ms");
             let patch = |command: &str| server.client(&format!("jack_{command}")).run().well();
             patch("connect hears:out_1 jack_delay:in");
@@ -284,9 +285,9 @@ mod exclusive {
             server.stop();
             let gone = said::TIMER_GOES_ON;
             let (send, recv) = (send.wait_for(gone), recv.wait_for(gone));
-            // Packets go out by the timer.
+            // A timer sends the packets.
             onlooker.hear(500);
-            // Another buffer is no hindrance.
+            // Another buffer size does not prevent it.
             server.restart(512);
             let (send, recv) =
                 (send.wait_for(&said::is_back("sends")), recv.wait_for(&said::is_back("hears")));
@@ -313,16 +314,16 @@ mod exclusive {
             server.hears_sound("hears:out_2");
             for buffer in [1024, 32, 128] {
                 server.client(&format!("jack_bufsize {buffer}")).run();
-                let reported = format!("the JACK server's buffer has {buffer} frames now");
+                let reported = format!("the JACK server's buffer now has {buffer} frames");
                 (send, recv) = (send.wait_for(&reported), recv.wait_for(&reported));
                 onlooker.hear(300);
                 server.hears_sound("hears:out_2");
             }
             server.client("jack_freewheel y").run().well();
-            let reported = "began to freewheel: there is silence";
+            let reported = "started to freewheel: silence";
             let (send, recv) = (send.wait_for(reported), recv.wait_for(reported));
             server.client("jack_freewheel n").run().well();
-            let reported = "the JACK server is back in time";
+            let reported = "the JACK server stopped freewheeling";
             let (send, recv) = (send.wait_for(reported), recv.wait_for(reported));
             onlooker.hear(300);
             server.hears_sound("hears:out_2");
@@ -342,8 +343,8 @@ mod exclusive {
             let to = format!("--to {address} --to {} {timing}", onlooker.address());
             let send = send(&server.device("sends", "none"), &to);
             onlooker.hear(300);
-            // Every client is told that this one does not finish its cycles, those too that miss none. The
-            // server would drop it after half a second.
+            // All clients are notified that this one misses its cycles, including those that miss
+            // none. The server would remove it after half a second.
             recv.signal("-STOP");
             onlooker.hear(150);
             recv.signal("-CONT");
@@ -383,19 +384,19 @@ mod exclusive {
             server.await_latencies("ends:in_2", "4544 4544", "256 256");
             onlooker.hear(300);
             server.signal("-STOP");
-            // Before anybody can know that the server stalled.
+            // Before a client can detect the stall.
             ends.signal("-INT");
             ends.end().well();
             let stalled = said::JACK_STALLED;
             let (sends, recv) = (sends.wait_for(stalled), recv.wait_for(stalled));
-            // The gap is half a second, the rest comes by the timer.
+            // The gap is half a second; the timer plays the rest.
             onlooker.hear(2500);
             let sends = sends.wait_for(said::NO_ANSWER);
             server.signal("-CONT");
             let (sends, recv) =
                 (sends.wait_for(&said::is_back("sends")), recv.wait_for(&said::is_back("hears")));
             onlooker.hear(500);
-            // And while a timer stands in for it.
+            // Also while a timer replaces it.
             server.signal("-STOP");
             onlooker.hear(2500);
             for running in [sends, recv] {
@@ -418,13 +419,13 @@ mod exclusive {
             onlooker.hear(300);
             server.signal("-STOP");
             let sends = sends.wait_for(said::NO_ANSWER);
-            // Each second it is tried again; some packets are from before.
+            // It retries every second; some packets are from before.
             onlooker.hear(8000);
             server.signal("-CONT");
             sends.wait_for(&said::is_back("sends")).ask("quit", "ok").end().well();
             watch.signal("-INT");
             let seen = watch.end().out;
-            // Asked how it runs, run, kept waiting, and run again.
+            // Queried, run, kept waiting, and run again.
             let came = seen.lines().filter(|line| line.starts_with("Client sends"));
             let came = came.filter(|line| line.ends_with(" registered")).count();
             assert_eq!(came, 4, "{seen}");

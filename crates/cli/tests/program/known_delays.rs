@@ -1,5 +1,5 @@
-//! Known delays, drawn at random and read back by programs as people run them: over cables between cards, and by a
-//! stream that a network with jitter lies in the way of.
+//! Random known delays, measured by the programs: over cables between cards, and by a stream across
+//! a network with jitter.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,32 +14,32 @@ use crate::common::lab::Lab;
 use crate::common::program::{taut, words};
 use crate::common::{PATIENT, median};
 
-/// So many run at once: nearly all that they do is to wait.
+/// Concurrent runs: they mostly wait.
 const AT_ONCE: usize = 6;
-/// As many as are asked for by these, if others than usual.
+/// Number of runs, if set by these.
 const CASES: (&str, u64) = ("KNOWN_DELAYS", 200);
 const SEED: &str = "KNOWN_DELAYS_SEED";
 
-/// What lies between the card that plays and the card that hears.
+/// Path between the playing and the recording card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Between {
     Cable,
-    /// A cable, and both cards in programs of their own.
+    /// A cable, with both cards in separate processes.
     Programs,
-    /// A sender, a relay that delays and jitters, and a receiver, with a cable before and after.
+    /// A sender, a relay with delay and jitter, and a receiver, with a cable before and after.
     Stream {
         relay_us: u64,
         jitter_us: u64,
     },
 }
 
-/// A delay that is put into the path.
+/// Delay added to the path.
 #[derive(Debug, Clone, Copy)]
 struct KnownDelay {
     between: Between,
-    /// Of the cable that is heard.
+    /// Delay of the measured cable.
     cable_ns: i64,
-    /// Of the cards that play and hear.
+    /// Delays of the playing and recording cards.
     ppm: [i32; 2],
     seed: u64,
 }
@@ -60,7 +60,7 @@ impl KnownDelay {
         }
     }
 
-    /// How far it was read back beside the truth, and the bound that was stated; in nanoseconds.
+    /// Measured minus true delay, and the stated uncertainty, in nanoseconds.
     fn read_back(self) -> (i64, i64) {
         let (known, report) = match self.between {
             Between::Cable => (0, self.marks("--settle 1s", &self.cable("i"), &self.cable("i"))),
@@ -87,8 +87,8 @@ impl KnownDelay {
         let report = self.marks("--settle 2s", &into, &out);
         send.signal("-INT");
         let _ = (send.end().well(), recv.end(), lab.end());
-        // How long the relay took is nobody's to know, and how far the receiver made up for it: ledgers of both
-        // ends tell when each packet met one card and the other, by the clock of this machine.
+        // The time in the relay and its compensation at the receiver are unknown: the ledgers of
+        // both ends have the times at both cards, by this machine's clock.
         let captured = instants(&lab.folder.file("sent.csv"), "capture");
         let played = instants(&lab.folder.file("heard.csv"), "dac");
         let last = captured.values().max().expect("packets");
@@ -102,7 +102,7 @@ impl KnownDelay {
         format!("virtual:?cable={end}{}-{}", std::process::id(), self.seed)
     }
 
-    /// What `taut lab delay` says of marks between these cables.
+    /// Result of `taut lab delay` for marks between these cables.
     fn marks(&self, run: &str, output: &str, input: &str) -> Value {
         let [plays, hears] = self.ppm;
         let line = format!(
@@ -115,11 +115,11 @@ impl KnownDelay {
 }
 
 const FRAME_NS: i64 = 20_834;
-/// Marks count between these two, before the last packet.
+/// Time range of valid marks, before the last packet.
 const COUNTED_NS: i64 = 2_300_000_000;
 const ENDING_NS: i64 = 300_000_000;
 
-/// Of each packet in a ledger, by its RTP timestamp.
+/// Ledger values by RTP timestamp.
 fn instants(ledger: &Path, column: &str) -> BTreeMap<u32, i64> {
     let text = std::fs::read_to_string(ledger).unwrap();
     let mut lines = text.lines();
@@ -171,8 +171,9 @@ mod exclusive {
             "{inside} of {cases} inside, at most {most:.2} times the bound, {narrow} of them of a frame at most"
         );
         println!("{reported}");
-        // 181 of 200 at least, as all but one of 200 such runs have if it is 95 in 100. It is more: what a bound leaves
-        // for noise in the sound is not used here. So that it is none which holds by being wide is told by its length.
+        // At least 181 of 200, as in all but one of 200 such runs if the coverage is 95 %. It is
+        // higher: the bound includes noise in the sound, which is absent here. The test of its
+        // width shows that it is not trivially wide.
         let share = |count: usize| count as f64 / cases as f64;
         let (inside, narrow) = (share(inside), share(narrow));
         assert!(inside >= 0.905 && most <= 2.0 && narrow >= 0.9, "{reported}; {SEED}={seed}");

@@ -1,4 +1,4 @@
-//! What spoilt a recording, beside it: `--labels`.
+//! Labels of faults next to a recording: `--labels`.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, shared};
 use crate::errors::is_refused;
 
-/// After a hole the sound fades in over so many frames: 1 ms.
+/// Fade-in after a gap, in frames: 1 ms.
 const FADE: usize = 48;
 
-/// The first frame, the one after the last, and the text of each label.
+/// First frame, frame after the last, and text of each label.
 fn labels(path: &Path) -> Vec<(usize, usize, String)> {
     let frame = |seconds: &str| (seconds.parse::<f64>().unwrap() * 48_000.0).round() as usize;
     let text = std::fs::read_to_string(path).unwrap();
@@ -26,14 +26,14 @@ fn labels(path: &Path) -> Vec<(usize, usize, String)> {
 #[test]
 fn labels_lie_on_every_frame_that_was_lost_and_on_no_other() {
     shared(|| {
-        // Holes that are known before their turn, and one whose turn comes before anything behind it does.
+        // Gaps known before their turn, and one whose turn comes before later packets arrive.
         for (impair, least) in [("--loss 5% --burst 2 --seed 11", 50), ("--outage 1s+400ms", 1)] {
             every_lost_frame_is_labelled(impair, least);
         }
     });
 }
 
-/// On a network like that, with so many holes at least.
+/// On such a network, with at least this number of gaps.
 fn every_lost_frame_is_labelled(impair: &str, least: usize) {
     let mut lab = Lab::start(&format!("{impair} --back ideal"));
     let song = Sound::noise(Shape::STEREO_24, 3000, 5).quieter();
@@ -44,7 +44,7 @@ fn every_lost_frame_is_labelled(impair: &str, least: usize) {
     );
     let labels = labels(&lab.folder.file("heard.labels.txt"));
     let heard = lab.heard();
-    // Where the song lies in what was heard.
+    // Position of the song in the recording.
     let begins = heard.begins().unwrap();
     let of = (0..5000).find(|index| song.frame(*index) == heard.frame(begins));
     let away = begins - of.unwrap_or_else(|| panic!("{carried}"));
@@ -72,7 +72,7 @@ fn every_lost_frame_is_labelled(impair: &str, least: usize) {
 #[test]
 fn late_packets_are_labelled_as_late() {
     shared(|| {
-        // Every tenth or so is held back by far more than the latency leaves.
+        // About every tenth packet is delayed by far more than the latency.
         let mut lab = Lab::start("--reorder 5%+80ms --seed 3 --back ideal");
         let song = Sound::noise(Shape::STEREO_24, 2000, 5).quieter();
         song.write(&lab.folder.file("song.wav"));

@@ -1,4 +1,4 @@
-//! LADSPA hosts that load `tautline.so` as any other library of plugins.
+//! LADSPA hosts that load `tautline.so` like any plugin library.
 
 mod alone;
 mod graphs;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::ladspa_hosts::scene::{Scene, plugin, port};
 use crate::pcm::is_there;
 
-/// A catalogue of so many plugins of ten ports each.
+/// A catalogue with this number of plugins with ten ports each.
 fn many(count: usize) -> Vec<Value> {
     let control = |n| port(&format!("Control {n}"), 5, 0xC3, (0.0, 10.0));
     let mut ports: Vec<Value> = (0..8).map(control).collect();

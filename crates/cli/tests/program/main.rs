@@ -1,9 +1,8 @@
-//! The whole program, run as people run it: processes, sockets, files and exit statuses.
+//! The whole program: processes, sockets, files and exit statuses.
 //!
-//! Streams play in real time, so a test is as long as its sound. Tests that hold for any rings
-//! ([`common::beside`]) run two at a time; those that measure
-//! ([`common::host::timed`]) run alone.
-//! Networks that misbehave are had from [`common::lab`], in which a test takes twenty lines.
+//! Streams play in real time, so a test takes as long as its sound. Tests that hold for any buffers
+//! ([`common::beside`]) run two at a time; those that measure ([`common::host::timed`]) run alone.
+//! [`common::lab`] provides impaired networks; such a test takes twenty lines.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 

@@ -7,7 +7,7 @@ use crate::common::Folder;
 use crate::common::host::beside;
 use crate::common::program::{Ended, taut, words};
 
-/// The rows that are called so, with a key of its own, in whose folder recordings lie.
+/// Rows with this name, with their own key, in whose folder recordings lie.
 fn run(folder: &Folder, only: &str, line: &str) -> Ended {
     let line = format!("lab mouth-to-ear --duration 1s --settle 500ms --report json {line}");
     let call = taut(words(&line)).and(["--only", only]);
@@ -33,13 +33,13 @@ fn a_recording_says_of_a_call_by_udp_and_by_tcp_the_latency_that_the_call_says_o
         assert!(row["name"].as_str().unwrap().ends_with(transport), "{row:#}");
         assert_eq!(nanos(row, "/configured_ns"), 15_000_000, "{row:#}");
         assert_eq!(nanos(row, "/call_p50_ns"), 15_000_000, "{row:#}");
-        // The error that the row states, of which a frame is the greatest part.
+        // The stated uncertainty, mostly of one frame.
         let bound = nanos(row, "/bound_ns");
         assert!(bound < 25_000, "{row:#}");
         let off = nanos(row, "/measured/p50_ns") - 15_000_000;
         assert!(off.abs() <= bound, "{row:#}");
         assert_eq!(row["verdict"], "kept", "{row:#}");
-        // Of 200 marks in a second; 145 were found on two cores for which eight programs waited.
+        // Of 200 marks per second; 145 were found on two cores with eight waiting programs.
         assert!(nanos(row, "/measured/count") > 100, "{row:#}");
         assert_eq!(nanos(row, "/published/0/value_ns"), theirs * 1_000_000, "{row:#}");
     }
@@ -90,11 +90,11 @@ fn a_bulk_flow_is_measured_alone_and_beside_a_call_by_each_transport() {
     );
     for row in &rows {
         assert!(row["invalid"].is_null(), "{row:#}");
-        // Within this host, whose calls are a hundredth of that.
+        // On this host, whose calls take a hundredth of that.
         let carried = row["bulk_mbit_per_s"].as_f64().unwrap_or_default();
         assert!(carried > 100.0, "{row:#}");
     }
-    // Each row's call was measured all the same, and the flow's is none.
+    // Each call was measured nevertheless, but not the flow.
     assert!(rows[0]["measured"].is_null(), "{:#}", rows[0]);
     assert!(rows[1..].iter().all(|row| nanos(row, "/measured/count") > 0), "{rows:#?}");
 }

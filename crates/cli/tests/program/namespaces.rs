@@ -1,4 +1,4 @@
-//! Between two networks: the sound is whole and the latency is what was asked for.
+//! Between two networks: the sound is complete and the latency is the configured one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn a_group_is_joined_on_the_interface_asked_for() {
 fn a_description_names_the_address_of_the_interface_asked_for() {
     let Some(cable) = Cable::lay() else { return };
     let folder = Folder::new();
-    // No route leads to the group: by the route alone the sender's address could not be known.
+    // There is no route to the group, so the sender's address is not known from the route alone.
     for interface in [cable.left.interface.as_str(), cable.left.address] {
         let send = format!(
             "send --input null: --to rtp://239.69.77.6:5004?iface={interface} --sdp stream.sdp \
@@ -62,8 +62,7 @@ fn a_description_names_the_address_of_the_interface_asked_for() {
     }
 }
 
-/// Carries a second and a half from one network to the other: the receiver's report, and its
-/// ledger, in `folder`.
+/// Sends 1.5 s between two networks. Returns the receiver's report, and its ledger, in `folder`.
 fn measure(cable: &Cable, folder: &Folder, latency: &str, period: u32) -> Report {
     Sound::noise(Shape::STEREO_24, 1500, 6).write(&folder.file("sent.wav"));
     let to = cable.right.address;
@@ -80,9 +79,8 @@ fn measure(cable: &Cable, folder: &Folder, latency: &str, period: u32) -> Report
 
 const FRAME_NANOS: i64 = 1_000_000_000 / 48_000 + 1;
 
-/// Nothing was lost on the way, and next to nothing came too late. Next to: a bare real-time loop
-/// on a virtual machine is late by a quarter of a millisecond, which is a period here, up to six
-/// times a second.
+/// Asserts that nothing was lost and almost nothing was late. Almost: a bare real-time loop on a
+/// virtual machine is late by 0.25 ms, a period here, up to six times per second.
 #[track_caller]
 fn nothing_else_lost(report: &Report) {
     assert_eq!(report.count("lost"), 0, "{:#}", report.0);
@@ -106,7 +104,7 @@ fn takes_as_long_as_asked_for(latency: &str, period: u32) {
         mostly(|| {
             let reported = format!("configured {configured}, measured {measured} ± {uncertainty}");
             assert!(off <= FRAME_NANOS + uncertainty, "{reported}");
-            // An uncertainty that covers everything would prove nothing.
+            // A huge uncertainty would prove nothing.
             assert!(uncertainty < 1_000_000, "{reported}");
         });
         nothing_else_lost(&report);
@@ -114,13 +112,13 @@ fn takes_as_long_as_asked_for(latency: &str, period: u32) {
     });
 }
 
-/// The instants of a packet in the order of its way, as the ledger names them.
+/// Timestamps of a packet in order, as named in the ledger.
 const INSTANTS: [&str; 9] =
     ["capture", "sender_taken", "packed", "handed", "arrival", "read", "taken", "written", "dac"];
 
-/// Packet by packet, no stage ends before it begins, and all of them come to what was measured by
-/// the sound. The last may: a file waits for a block that the host held up, and what it takes later
-/// than it was due is heard when it takes it.
+/// Asserts that no stage of a packet ends before it begins, and that their sum is the latency
+/// measured from the sound. The last stage may differ: a file waits for a block delayed by the
+/// host, which is played later than due.
 #[track_caller]
 fn stages_add_up(ledger: &Path, uncertainty: i64) {
     let text = std::fs::read_to_string(ledger).unwrap();
@@ -141,7 +139,7 @@ fn stages_add_up(ledger: &Path, uncertainty: i64) {
         let sum = stages.iter().sum::<i64>() + held_up;
         assert!((sum - sound).abs() <= FRAME_NANOS, "{sum} in {stages:?}, {sound} heard");
     });
-    // A glitch hides the packets of a window of the search, 21 ms; so do the two ends.
+    // A glitch hides the packets of a search window, 21 ms; so do both ends.
     let found = found.len();
     mostly(|| assert!(found > 300, "only {found} packets of 1501 were found in the sound"));
 }

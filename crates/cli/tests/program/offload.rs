@@ -1,4 +1,4 @@
-//! `taut work` as masters meet it: listed, asked, heard, ended.
+//! `taut work` from the view of masters: lists, requests, blocks, ends.
 
 mod kept;
 
@@ -13,7 +13,7 @@ use tautline_api::v1::StreamRequest;
 use crate::common::program::{Call, Running, taut, words};
 use crate::common::{Folder, until};
 
-/// A worker that runs, with a few libraries alone.
+/// A running worker with a few libraries only.
 pub(crate) struct TestWorker {
     pub(crate) running: Running,
     pub(crate) address: SocketAddr,
@@ -41,12 +41,12 @@ impl TestWorker {
         Self::at_home(Path::new("/nonexistent"), libraries, options)
     }
 
-    /// With a key and a list of its own.
+    /// With its own key and trust list.
     pub(crate) fn at_home(home: &Path, libraries: &[&Path], options: &str) -> Self {
         Self::called(libraries, options, |call| call.with("TAUT_HOME", home))
     }
 
-    /// With what this adds to its call.
+    /// With these changes to its call.
     pub(crate) fn within(libraries: &[&Path], add: impl FnOnce(Call) -> Call) -> Self {
         Self::called(libraries, "", |call| add(call.with("TAUT_HOME", "/nonexistent")))
     }
@@ -119,7 +119,7 @@ fn the_workers_that_the_file_names_are_listed_and_kept() {
     let addresses: Vec<_> =
         kept["workers"].as_array().unwrap().iter().map(|it| &it["address"]).collect();
     assert_eq!(addresses, [&far[0].1, &far[1].1]);
-    // Who is named on the command line is asked alone.
+    // Only workers named on the command line are asked.
     assert_eq!(names(&format!("plugins --worker {one} --report json")), far[..1]);
     std::fs::write(folder.file("tautline.toml"), "workers = \"studio\"\n").unwrap();
     let refused = taut(words("plugins --save")).in_folder(folder.path()).run();
@@ -146,7 +146,7 @@ fn what_is_run_as_one_is_offered_as_one() {
     snapshot!(ended.said[0]);
 }
 
-/// The processes that this one started.
+/// Processes started by this one.
 pub(crate) fn children(parent: &str) -> Vec<u32> {
     let listed = std::fs::read_dir("/proc").unwrap().flatten();
     let numbers = listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

@@ -1,4 +1,4 @@
-//! Both ends go by one clock, and know it: nothing is resampled, whoever joins when.
+//! Both ends use one clock, and detect it: nothing is resampled, in any order of start.
 
 use crate::common::host::timed;
 use crate::common::jack::Server;
@@ -6,8 +6,8 @@ use crate::common::program::{taut, words};
 use crate::common::sound::Sound;
 use crate::common::{Onlooker, loopback};
 
-/// From one second after its first sound on, what was heard is a piece of what was sent; `reported` is what is
-/// known beside it.
+/// Asserts that, from one second after its first sound, the recording is a part of the sent sound;
+/// `reported` is context for the message.
 pub(crate) fn is_copied(heard: &Sound, sent: &Sound, reported: &str) {
     let begins = heard.begins().expect("nothing but silence was heard");
     let heard = &heard.samples[begins + 48_000..];
@@ -24,7 +24,7 @@ mod exclusive {
 
     #[test]
     fn two_ends_at_one_jack_server_resample_nothing() {
-        // A server that stalls is replaced by a timer, which is another clock.
+        // A stalled server is replaced by a timer, which is another clock.
         timed(|| {
             let Some(server) = Server::start(256) else { return };
             let (onlooker, address) = (Onlooker::new(), loopback());

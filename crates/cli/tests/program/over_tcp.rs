@@ -1,4 +1,4 @@
-//! Sound over TCP, between two `taut` and with other people's programs.
+//! Sound over TCP, between two `taut` and with other programs.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use crate::common::{Folder, PATIENT, shared};
 use crate::interop::{has_element, noise, read_raw};
 use crate::srtp::{GSTREAMER, has_srtp, hex, make_key, readable};
 
-/// A TCP port that is free; its connections are over, so that it can be bound at once.
+/// A free TCP port without connections, so that it can be bound at once.
 fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
@@ -71,7 +71,7 @@ fn without_a_receiver_there_is_a_sentence_that_says_how_to_start_one() {
     }
 }
 
-/// Copies what comes until it ends, or so much of it; what came.
+/// Copies data until its end or this size; returns it.
 fn copy(mut from: &TcpStream, mut to: &TcpStream, most: usize) -> Vec<u8> {
     let (mut all, mut room) = (Vec::new(), [0; 4096]);
     while all.len() < most {
@@ -84,8 +84,8 @@ fn copy(mut from: &TcpStream, mut to: &TcpStream, most: usize) -> Vec<u8> {
     all
 }
 
-/// Stands between sender and receiver for as many connections, each of which it cuts after so many bytes from the
-/// sender: all that went there, and back, by each.
+/// Relays this number of connections, and cuts each after this number of bytes from the sender.
+/// Returns the data of each connection in both directions.
 fn between(port: u16, to: u16, cuts: &'static [usize]) -> JoinHandle<Vec<[Vec<u8>; 2]>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
     std::thread::spawn(move || {
@@ -105,7 +105,7 @@ fn between(port: u16, to: u16, cuts: &'static [usize]) -> JoinHandle<Vec<[Vec<u8
     })
 }
 
-/// Whole frames of RFC 4571.
+/// Complete frames of RFC 4571.
 fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk::<2>() {
@@ -121,7 +121,8 @@ fn is_report(frame: &[u8]) -> bool {
     (192..=223).contains(&frame[1])
 }
 
-/// Sends noise over TCP sealed by `key`, through what [`between`] does; the receiver's report, and what went.
+/// Sends noise over TCP, encrypted with `key`, through [`between`]. Returns the receiver's report,
+/// and the data.
 fn sealed(
     (coding, profile): (FileCoding, &str),
     cuts: &'static [usize],
@@ -180,8 +181,9 @@ mod exclusive {
                 );
                 call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
                 let report = recv.end().report();
-                // It sends no reports, and a connection stamps no arrival: its clock is known to some hundred ppm, by which its
-                // sound is resampled. What can be held is that all of it is there.
+                // It sends no reports, and TCP has no arrival timestamps: its clock is known to
+                // some hundred ppm, and its sound is resampled accordingly. The test can check that
+                // all of it arrives.
                 for none in ["lost", "late", "invalid"] {
                     assert_eq!(report.count(none), 0, "{none}");
                 }
@@ -232,7 +234,7 @@ mod exclusive {
                 let folder = Folder::new();
                 let sent = noise(FileCoding::L24, &folder);
                 let (_, wire) = sealed((FileCoding::L24, profile), &[usize::MAX], &folder);
-                // srtpdec takes reports by a pad of their own: as frames of RFC 4571, too.
+                // srtpdec takes reports on a separate pad: as frames of RFC 4571, too.
                 let (reports, packets): (Vec<_>, Vec<_>) =
                     frames(&wire[0][0]).into_iter().partition(|frame| is_report(frame));
                 for (all, name) in [(&packets, "packets"), (&reports, "reports")] {
@@ -249,8 +251,8 @@ mod exclusive {
                      srtcp-auth={auth}",
                     hex(&key)
                 );
-                // One after the other: where both begin at once, the caps of the one replace the stream of the other,
-                // and packets that come meanwhile are dropped.
+                // One after the other: if both start at once, the caps of one replace the stream of
+                // the other, and packets are dropped meanwhile.
                 for (name, caps, kind, out) in [
                     (
                         "packets",

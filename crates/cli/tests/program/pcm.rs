@@ -1,4 +1,4 @@
-//! Any ALSA program plays to the network and records from it by a PCM of `type tautline`.
+//! ALSA programs play to the network and record from it via a PCM of `type tautline`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -21,15 +21,15 @@ fn shared_object() -> PathBuf {
     built
 }
 
-/// A folder with a configuration of ALSA's in it that knows the shared object, `taut` as it is
-/// installed and the PCM `net`.
+/// A folder with an ALSA configuration for the shared object, with `taut` as installed and the PCM
+/// `net`.
 pub(crate) struct Scene {
     pub(crate) folder: Folder,
     port: u16,
 }
 
 impl Scene {
-    /// With these keys of `net`, besides its address.
+    /// With these keys of `net`, in addition to its address.
     pub(crate) fn set(keys: &str) -> Self {
         let (folder, port) = (Folder::new(), free_udp_ports());
         let installed =
@@ -59,7 +59,7 @@ impl Scene {
         call(program, words(line)).in_folder(self.folder.path()).with("ALSA_CONFIG_PATH", conf)
     }
 
-    /// A receiver that records what the PCM plays, and ends with its goodbye.
+    /// A receiver that records the PCM's sound, and ends with its goodbye.
     fn hear(&self, coding: FileCoding) -> Running {
         let line = format!(
             "recv --from rtp://127.0.0.1:{} --output file:heard.wav --exit-on-bye --report json \
@@ -77,8 +77,8 @@ impl Scene {
     }
 }
 
-/// What a program answers, on either output, whatever its status: sox helps with 1. Nothing if it is
-/// not there.
+/// Output of a program on both streams, with any exit status: the help of sox has status 1. Empty
+/// if it is missing.
 fn answered(program: &str, asks: &[&str]) -> String {
     let ran = Command::new(program).args(asks).stdin(Stdio::null()).output();
     ran.map_or_else(
@@ -87,10 +87,10 @@ fn answered(program: &str, asks: &[&str]) -> String {
     )
 }
 
-/// Whether a program is there that plays to a PCM: says loudly if not.
+/// Whether a program that plays to a PCM exists; prints a message if not.
 fn plays(program: &str) -> bool {
     let there = match program {
-        // The format is a package of its own.
+        // The format is in a separate package.
         "sox" => answered("sox", &["--help-format", "alsa"]).contains("Format: alsa"),
         "ffmpeg" => answered("ffmpeg", &["-hide_banner", "-devices"])
             .lines()
@@ -108,7 +108,7 @@ fn plays(program: &str) -> bool {
     there
 }
 
-/// Whether the program is there; says loudly if not.
+/// Whether the program exists; prints a message if not.
 pub(crate) fn is_there(program: &str, asks: &str) -> bool {
     let mut command = Command::new(program);
     let ran = command.arg(asks).stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -118,7 +118,7 @@ pub(crate) fn is_there(program: &str, asks: &str) -> bool {
     ran.is_ok()
 }
 
-/// Noise that this program plays is what a receiver hears.
+/// Asserts that a receiver gets the noise that this program plays.
 fn is_played(coding: FileCoding, (program, line): (&str, &str)) {
     shared(|| {
         if !plays(program) {
@@ -150,10 +150,11 @@ fn aplay_is_heard_bit_for_bit_in_every_way() {
 #[test]
 fn other_programs_are_heard_bit_for_bit() {
     for program in [
-        // Its own buffer is of 43 ms, which a host that stalls outlasts; this one is of two thirds of a second.
+        // Its default buffer has 43 ms, less than stalls of the host; this one has two thirds of a
+        // second.
         ("sox", "-q -D --buffer 131072 sent.wav -t alsa net"),
         ("ffmpeg", "-loglevel error -i sent.wav -f alsa net"),
-        // Its own buffer is of 200 ms.
+        // Its default buffer has 200 ms.
         (
             "gst-launch-1.0",
             "-q filesrc location=sent.wav ! wavparse ! alsasink device=net buffer-time=500000",
@@ -214,7 +215,7 @@ fn packets_that_the_system_refuses_are_told_once() {
             let played = played.end().well();
             let said: Vec<_> = played.said.iter().filter(|line| line.contains("refused")).collect();
             assert_eq!(said.len(), times, "{played:#?}");
-            // Nobody answers there, which is nothing to say.
+            // A missing answer is not reported.
             assert_eq!(played.said.len(), 1 + times, "{played:#?}");
         }
     });
@@ -275,7 +276,7 @@ fn a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend() {
             return;
         }
         for (pcm, errno) in [
-            // The default of the installed configuration, which names no host.
+            // The default of the installed configuration, without a host.
             ("taut", "Invalid argument"),
             ("taut:no.such.host.invalid", "No such device or address"),
         ] {
@@ -292,7 +293,7 @@ fn a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend() {
     });
 }
 
-/// As `aplay` asks a name server, of which this network has nothing but the address.
+/// When `aplay` queries a name server, of which this network has only the address.
 const ASK: &str = "#!/bin/sh
 echo 'nameserver 10.77.0.99' >resolv.conf && mount --bind resolv.conf /etc/resolv.conf || exit 9
 exec aplay -q -D taut:kitchen.example sent.wav

@@ -1,4 +1,4 @@
-//! Sound that other programs pipe in and take: standard input and output.
+//! Sound piped from and to other programs: standard input and output.
 
 use std::path::Path;
 use tautline_trial::snapshot;
@@ -9,13 +9,13 @@ use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Lack, PATIENT, loopback, shared, skipped, sounding_at};
 use crate::errors::is_refused;
 
-/// A line of a shell in which `TAUT` is the built program.
+/// A shell command in which `TAUT` is the built program.
 fn shell(folder: &Folder, line: &str) -> Call {
     let line = line.replace("TAUT", env!("CARGO_BIN_EXE_taut"));
     call("sh", ["-c", &line]).in_folder(folder.path())
 }
 
-/// What was piped into a file, whose header does not say how long it is; hound wants to know.
+/// Sound piped into a file, whose header lacks the length, which hound needs.
 fn heard(path: &Path) -> Sound {
     let mut wav = std::fs::read(path).unwrap();
     let data = wav.windows(4).position(|four| four == b"data").expect("samples") + 8;
@@ -28,7 +28,7 @@ fn heard(path: &Path) -> Sound {
     Sound::read(path)
 }
 
-/// Sends what `input`, a part of a pipeline, brings, and pipes what is heard of it into a file.
+/// Sends the output of `input`, a part of a pipeline, and pipes the received sound into a file.
 fn carry(folder: &Folder, input: &str, format: &str) -> (Sound, Ended) {
     let (address, patient) = (loopback(), PATIENT.join(" "));
     let recv = format!(
@@ -81,7 +81,7 @@ fn what_sox_and_ffmpeg_write_into_a_pipe_is_read_to_its_end() {
             }
             let (heard, ended) = carry(&folder, line, "");
             heard.is_exactly(&sent);
-            assert!(!ended.said.concat().contains("cut off"), "{line}: {ended:#?}");
+            assert!(!ended.said.concat().contains("truncated"), "{line}: {ended:#?}");
         }
     });
 }
@@ -91,7 +91,7 @@ fn a_reader_who_leaves_ends_a_recording_in_peace() {
     let folder = Folder::new();
     let address = loopback();
     let _send = sounding_at(&address);
-    // Without an end of its own.
+    // Without an end.
     let recv = "TAUT recv --rate 48000 --channels 2 --output file:- --report json --from";
     let line = format!("{{ {recv} {address}; echo $? > status; }} | head -c 200000 > begun");
     let ended = shell(&folder, &line).run().well();
@@ -105,7 +105,7 @@ fn a_reader_who_leaves_ends_a_recording_in_peace() {
 fn a_reader_who_reads_nothing_keeps_no_run_from_its_end() {
     let (folder, address) = (Folder::new(), loopback());
     let _send = sounding_at(&address);
-    // More than pipe and ring hold; the reader waits for the end of the run, and reads nothing.
+    // More than pipe and buffer hold; the reader waits for the end of the run, and reads nothing.
     let recv = "TAUT recv --rate 48000 --channels 2 --output file:- --duration 2s --report none";
     let line = format!(
         "mkfifo over; {{ {recv} --from {address}; echo $? > status; echo > over; }} | cat over"
@@ -113,7 +113,7 @@ fn a_reader_who_reads_nothing_keeps_no_run_from_its_end() {
     let ended = shell(&folder, &line).run().well();
     assert_eq!(std::fs::read_to_string(folder.file("status")).unwrap(), "0\n", "{ended:#?}");
     let unread =
-        ended.said.iter().find(|line| line.contains("nobody reads it")).expect("it is reported");
+        ended.said.iter().find(|line| line.contains("its reader stopped")).expect("it is reported");
     snapshot!(unread);
 }
 
@@ -150,7 +150,7 @@ fn wav_in_a_pipe_that_stays_open_ends_with_its_last_sample() {
     let (folder, address) = (Folder::new(), loopback());
     let sent = Sound::noise(Shape::STEREO_24, 300, 4);
     sent.write(&folder.file("sent.wav"));
-    // The file ends long before the pipe does; the shell waits for neither.
+    // The file ends long before the pipe; the shell waits for neither.
     let send = format!(
         "mkfifo pipe; {{ cat sent.wav; exec sleep 60; }} > pipe & feeder=$!; \
          TAUT send --input file:pipe --to {address} --report json; status=$?; \
@@ -191,7 +191,7 @@ fn a_pipe_that_a_program_reads_gets_all_that_a_file_would() {
 fn what_cannot_come_on_standard_input_is_refused_in_one_sentence() {
     let folder = Folder::new();
     let send = |options: &str| taut(words(&format!("send --to rtp://127.0.0.1:5004 {options}")));
-    // Nothing is there, as the tests' programs have no standard input.
+    // No input, as the tests' programs have no standard input.
     is_refused(&send("--input file:-"), 3);
     let text = "TAUT send --to rtp://127.0.0.1:5004 --input file:-";
     let text = shell(&folder, &format!("echo some words that are no sound | {text}"));

@@ -1,4 +1,4 @@
-//! In a graph of PipeWire: nodes with names, sound that is whole, latency as promised.
+//! In a PipeWire graph: named nodes, complete sound, and the configured latency.
 
 mod delays;
 mod rtp;
@@ -15,9 +15,9 @@ use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, Lack, Onlooker, free_udp_ports, loopback, skipped};
 use crate::errors::is_refused;
 
-/// Both ends of a stream of which everything is known beforehand.
+/// Options of both ends for a stream with a known format.
 const BOTH: &str = "--latency 400ms --no-stall-monitor";
-/// Sounds that are played until the graph was called for all of one.
+/// Sounds that are played until the graph has taken all of one.
 const GRAPHS: usize = 5;
 const SHAPE: &str = "--rate 48000 --channels 2";
 
@@ -25,8 +25,8 @@ fn frames(latency_ms: usize) -> usize {
     latency_ms * 48
 }
 
-/// Noise, and the file it is played from: with a second of silence after it, because pw-cat does
-/// not play a last cycle that is not full.
+/// Noise, and its file with a second of silence after it, as pw-cat does not play an incomplete
+/// last cycle.
 fn noise(desktop: &Desktop, millis: usize) -> Sound {
     let sent = Sound::noise(Shape::STEREO_24, millis, 16);
     let mut played = sent.clone();
@@ -39,7 +39,7 @@ fn send(desktop: &Desktop, input: &str, to: &str) -> Running {
     desktop.taut(&format!("send --input {input} --to {to} --report none {BOTH}")).start()
 }
 
-/// Returns when the graph calls it: nothing that is played to it from now on is lost.
+/// Waits until the graph calls it: everything played to it from now on is recorded.
 fn sink(desktop: &Desktop, to: &str) -> Running {
     send(desktop, "pipewire:Kitchen", to).wait_for(said::GRAPH_PERIOD)
 }
@@ -49,13 +49,13 @@ fn recv(desktop: &Desktop, from: &str, output: &str) -> Running {
     desktop.taut(&line).start()
 }
 
-/// Ends a recorder as its user does, so that its file is whole.
+/// Ends a recorder as its user does, so that its file is complete.
 fn stop(recorder: Running) {
     recorder.signal("-INT");
     recorder.end();
 }
 
-/// One recorder, into `both.wav`, of what is handed in at `Kitchen` and of what comes out at `Stage`.
+/// One recorder, into `both.wav`, of the sound into `Kitchen` and out of `Stage`.
 fn record_both(desktop: &Desktop) -> Running {
     let record = "--record --target 0 --format s24 --rate 48000 --channels 2 both.wav";
     let record = desktop.pw_cat(record).start();
@@ -69,12 +69,12 @@ fn record_both(desktop: &Desktop) -> Running {
 fn standard_error_has_our_line_alone_where_the_library_has_something_to_say() {
     let folder = Folder::new();
     let recv = format!("recv --output pipewire:x --from {}", loopback());
-    // No server, and no set-up of its clients, of which the library writes three lines of its own.
+    // No server, and no client configuration, about which the library would print three lines.
     let recv = taut(words(&recv))
         .with("PIPEWIRE_CONFIG_DIR", folder.path())
         .with("XDG_RUNTIME_DIR", folder.path());
     is_refused(&recv, 3);
-    // Who asks for them has them.
+    // They are printed on request.
     let ended = recv.with("PIPEWIRE_DEBUG", "2").run();
     assert!(ended.said.iter().any(|line| line.contains("pw.conf")), "{ended:#?}");
 }
@@ -90,10 +90,15 @@ fn what_cannot_be_is_answered_in_one_sentence_with_the_mend() {
     };
     let send = |input: &str| format!("send --input {input} --to rtp://127.0.0.1:UDP");
     let recv = |output: &str| format!("recv --output {output} --from rtp://127.0.0.1:UDP");
-    let nowhere = "there is no ‘Nowhere’ to connect to; taut devices lists";
+    let nowhere = "no target named 'Nowhere'; taut devices lists";
     ends(&desktop, &send("pipewire:taut?target=Nowhere"), 3, nowhere);
     ends(&desktop, &recv("pipewire:taut?target=Nowhere"), 3, nowhere);
-    ends(&desktop, &recv("pipewire:taut?as=sink"), 2, "as=device or as=stream; use one of them");
+    ends(
+        &desktop,
+        &recv("pipewire:taut?as=sink"),
+        2,
+        "invalid value of as; use as=device or as=stream",
+    );
     let late = "--latency 5ms is less than the 86";
     ends(&desktop, &(send("pipewire:Kitchen") + " --latency 5ms"), 2, late);
     desktop.crash();
@@ -113,7 +118,7 @@ mod exclusive {
             let address = loopback();
             let _send = sink(&desktop, &address);
             let _recv = recv(&desktop, &address, "pipewire:Stage");
-            // A sink can also be listened to, by ports of its own.
+            // A sink also has monitor ports.
             for (name, class, ports) in [("Kitchen", "Audio/Sink", 4), ("Stage", "Audio/Source", 2)]
             {
                 let node = desktop.node(name, ports);
@@ -206,7 +211,8 @@ mod exclusive {
                 let report = records.end().report();
                 send.signal("-INT");
                 send.end().well();
-                // A busy machine keeps the graph from cycles of 1.3 ms, and its clock goes on without them.
+                // A busy machine misses cycles of 1.3 ms, and the graph's clock continues without
+                // them.
                 let whole = report.count("skipped_frames") == 0;
                 whole.then(|| Sound::read(&desktop.folder().join("heard.wav")))
             };
@@ -226,7 +232,7 @@ mod exclusive {
                     skipped(Lack::Host, &why);
                 }
             }
-            // Less a cycle at each end, which stand for the card.
+            // Minus a cycle at each end, for the card.
             let configured = (frames(latency) - 2 * quantum) as f64;
             let is_right = |(measured, uncertainty): (f64, f64)| {
                 (measured - configured).abs() <= uncertainty && uncertainty < 24.0
@@ -243,7 +249,8 @@ mod exclusive {
                 });
                 let let_out = ends.map(|report| report.count("skipped_frames"));
                 eprintln!("measured {measured:?} with {let_out:?} frames let out");
-                // A graph that lets cycles out may be late in the median, too (docs/internals/latency-figures.md).
+                // A graph that skips cycles may be late in the median, too
+                // (docs/internals/latency-figures.md).
                 (is_right(measured) || let_out == [0; 2]).then_some(measured)
             };
             let Some(measured) = (0..GRAPHS).find_map(measure) else {
@@ -274,8 +281,8 @@ mod exclusive {
             desktop.pw_cat("--playback --target Kitchen sent.wav").run().well();
             stop(record);
             let both = Sound::read(&desktop.folder().join("both.wav"));
-            // A busy machine may keep the recorder from a cycle, so a piece is looked for that it has of
-            // both; no two pieces of noise are alike.
+            // A busy recorder may miss a cycle, so a piece with both sounds is searched; no two
+            // pieces of noise are alike.
             let at = |channel: usize, from: usize| {
                 let is_here = |place: &usize| {
                     (0..64).all(|i| both.frame(place + i)[channel] == sent.frame(from + i)[0])
@@ -285,8 +292,8 @@ mod exclusive {
             let pieces = (1000..sent.frames() - 64).step_by(4000);
             let delay = |from| Some(at(1, from)? - at(0, from)?);
             let delays: Vec<usize> = pieces.filter_map(delay).collect();
-            // The graph takes a cycle to bring sound and a cycle to take it away, as a sound card would:
-            // the latency is from converter to converter.
+            // The graph takes a cycle in each direction, like a sound card: the latency is from
+            // converter to converter.
             let configured = frames(400) - 2 * QUANTUM;
             let exact = delays.iter().filter(|delay| **delay == configured).count();
             mostly(|| assert!(exact > delays.len() / 2, "not {configured} frames but {delays:?}"));
@@ -300,7 +307,8 @@ mod exclusive {
             let address = loopback();
             let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
             let _send = sink(&desktop, &address);
-            // From the graph to the far converter, or back: the latency without this end's cycle.
+            // From the graph to the far converter, or back: the latency without the cycle of this
+            // end.
             let reported = 400_000_000 - (QUANTUM * 1_000_000_000 / 48_000) as i64;
             for (name, way) in [("Kitchen", "Input"), ("Stage", "Output")] {
                 let objects = desktop.wait_for("a latency", |objects| {
@@ -336,7 +344,7 @@ mod exclusive {
             desktop.wait_for("sound for the speakers", |objects| {
                 is_linked(objects, "Far", "Speakers")
             });
-            // What the speakers play can be sent, as a microphone could.
+            // The sound of the speakers can be sent, like that of a microphone.
             let _send = send(&desktop, "pipewire:Near?target=Speakers", &address);
             desktop.wait_for("sound of the speakers", |objects| {
                 is_linked(objects, "Speakers", "Near")
@@ -402,17 +410,17 @@ mod exclusive {
             desktop.node("Hall", 4);
             onlooker.hear(300);
             desktop.signal("-STOP");
-            // Before anybody can know that the server stalled.
+            // Before a client can detect the stall.
             ends.signal("-INT");
             ends.end().well();
             let stalled = "pipewire:Kitchen: PipeWire does not call the node";
             let sends = sends.wait_for(stalled).wait_for(said::TIMER_GOES_ON);
-            // The gap is shorter than a second, the rest comes by the timer.
+            // The gap is shorter than a second; the timer plays the rest.
             onlooker.hear(3000);
             desktop.signal("-CONT");
             let sends = sends.wait_for(&said::is_back("pipewire:Kitchen"));
             onlooker.hear(500);
-            // And while a timer stands in for it.
+            // Also while a timer replaces it.
             desktop.signal("-STOP");
             onlooker.hear(3000);
             sends.signal("-INT");

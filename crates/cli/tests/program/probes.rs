@@ -1,4 +1,4 @@
-//! How many packets are measured, by `--sample-packets`.
+//! Number of measured packets with `--sample-packets`.
 
 use crate::common::loopback;
 use crate::common::program::{taut, words};

@@ -1,4 +1,4 @@
-//! PulseAudio's RTP modules hear us and we hear them, from one network to the other.
+//! PulseAudio's RTP modules receive from us and we from them, between two networks.
 
 use std::process::{Command, Stdio};
 
@@ -9,21 +9,21 @@ use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Lack, PATIENT, median, skipped};
 
-/// What PulseAudio sends of two channels, and the type that it gives it.
+/// Format and payload type that PulseAudio sends for two channels.
 const WIRE: &str = "--format l16 --rate 48000 --channels 2 --payload-type 127";
 const SHAPE: Shape = Shape { coding: FileCoding::L16, ..Shape::STEREO_24 };
 
-/// A PulseAudio of a test's own, in the right one of two networks. It has one sink, `out`, without
+/// A PulseAudio for one test, in the right one of two networks, with one sink `out` without
 /// hardware.
 struct Pulse {
-    // Ended before its folder goes.
+    // Dropped before its folder.
     server: Running,
     cable: Cable,
     folder: Folder,
 }
 
 impl Pulse {
-    /// One that has begun to work, with this module; `None`, and said loudly, where it cannot.
+    /// Starts it with this module; `None`, with a message, if it cannot.
     fn start(module: &str) -> Option<Self> {
         let mut asks = Command::new("pulseaudio");
         let asks = asks.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
@@ -52,7 +52,7 @@ impl Pulse {
         taut(words(line)).in_folder(self.folder.path()).within(&self.cable.left)
     }
 
-    /// One of PulseAudio's own programs.
+    /// One of PulseAudio's programs.
     fn client(&self, line: &str) -> Call {
         let mut words = words(line);
         let program = words.remove(0);
@@ -61,8 +61,8 @@ impl Pulse {
         client.with("PULSE_SERVER", server).with("HOME", self.folder.path())
     }
 
-    /// Announces what `stream.sdp` describes to it (RFC 2974 §6). The reader of 16.1 wants lines that
-    /// end with a line feed alone; 17.0 listens at UDP port 37670, which is 9875 with its bytes swapped.
+    /// Announces `stream.sdp` to it (RFC 2974 §6). Version 16.1 needs lines that end with a line
+    /// feed only; 17.0 listens on UDP port 37670, which is 9875 with swapped bytes.
     fn announce(&self) {
         let description = std::fs::read_to_string(self.folder.file("stream.sdp")).unwrap();
         let mut packet = vec![0x20, 0, 0x12, 0x34, 10, 77, 0, 1];
@@ -72,13 +72,13 @@ impl Pulse {
         for port in [9875_u16, 9875_u16.swap_bytes()] {
             let say = format!("cat announcement >/dev/udp/{}/{port}", self.cable.right.address);
             let say = call("bash", ["-c", &say]).in_folder(self.folder.path());
-            // What listens at neither is refused at times.
+            // May be refused if neither port is open.
             say.within(&self.cable.left).run();
         }
     }
 }
 
-/// Where its programs find it, in its folder.
+/// Its socket folder for its programs.
 const SOCKET: &str = "server";
 
 /// Tests that run alone (decision 25).
@@ -87,7 +87,7 @@ mod exclusive {
 
     #[test]
     fn a_stream_of_ours_that_pulseaudio_hears_of_sounds_there() {
-        // Once in ten runs beside others its server played nothing at all of what it had heard of.
+        // In one of ten runs with others, its server played nothing at all.
         timed(|| {
             let Some(mut pulse) = Pulse::start("module-rtp-recv sink=out sap_address=10.77.0.2")
             else {
@@ -110,8 +110,8 @@ mod exclusive {
             let tone: Vec<_> =
                 (0..heard.frames()).map(|at| heard.frame(at)[0]).filter(|s| *s != 0).collect();
             assert!(tone.len() > 2 * 48_000, "{} frames sound", tone.len());
-            // It follows our card by resampling, 2 of 1000 at a time; where it had too little or too much, it
-            // leaves sound out, which one period of the tone hears.
+            // It follows our card by resampling, up to 0.2 %; on underruns and overruns it skips
+            // sound, so the test listens to one period of the tone.
             let rises: Vec<_> =
                 (1..tone.len()).filter(|at| tone[at - 1] < 0 && tone[*at] > 0).collect();
             let period = median(rises.windows(2).map(|two| two[1] - two[0]));
@@ -123,11 +123,10 @@ mod exclusive {
     fn what_pulseaudio_sends_is_heard_whole() {
         let module = "module-rtp-send source=out.monitor format=s16be channels=2 rate=48000 \
                       destination_ip=10.77.0.1 port=5004";
-        // It is followed by resampling, which a server that stands still turns far.
+        // It is followed by resampling, which a stalled server changes a lot.
         steady(|| {
             let Some(pulse) = Pulse::start(module) else { return };
-            // Between silences: what a stream begins with fades in, and its last packets are still to be
-            // heard when all is played.
+            // Between silences: a stream fades in, and its last packets are played after the end.
             let sent = Sound::noise(SHAPE, 2000, 21);
             let mut played = Sound { shape: SHAPE, samples: vec![0; 48_000] };
             played.samples.extend(&sent.samples);
@@ -140,8 +139,8 @@ mod exclusive {
             recv.signal("-INT");
             let report = recv.end().report();
             assert_eq!(report.count("lost"), 0, "{:#}", report.0);
-            // It tells nothing of its clock, so that its packets are followed by resampling: of that, the
-            // frames of an edge are found in blocks.
+            // It reports no clock, so its packets are followed by resampling: frames at an edge are
+            // found in blocks.
             let compared = pulse.taut("compare sent.wav heard.wav").run();
             assert!(compared.frames_found() * 100 > sent.frames() * 98, "{compared:#?}");
         });

@@ -6,7 +6,7 @@ use crate::common::program::{taut, words};
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, shared};
 
-/// What a busy machine carries without a miss.
+/// Options that a busy machine sustains.
 const PATIENT: &str = "--latency 400ms --period 240 --periods 32 --report json";
 
 #[track_caller]
@@ -19,7 +19,8 @@ fn judged(line: &str, folder: &Folder) -> Value {
 fn known_sound_of_24_and_of_16_bits_is_heard_bit_for_bit_with_the_noise_of_its_bits() {
     shared(|| {
         let report = judged("--only l24 --only l16", &Folder::new());
-        // Rounding is 98 dB below a sine of full scale at 16 bits and 146 at 24; this one is 12 dB lower.
+        // Rounding is 98 dB below a full-scale sine at 16 bits, and 146 dB at 24; this one has 12
+        // dB less.
         for (row, name, noise) in [(0, "l24", -140.0..-130.0), (1, "l16", -92.0..-80.0)] {
             let row = &report["rows"][row];
             assert_eq!([&row["name"], &row["verdict"]], [name, "identical"], "{report:#}");
@@ -37,7 +38,7 @@ fn a_card_of_another_clock_is_told_by_how_many_ppm_it_was_resampled_for() {
         let report = judged("--only resampled", &Folder::new());
         let row = &report["rows"][0];
         let ppm = row["resampled_ppm"].as_f64().unwrap_or_else(|| panic!("{report:#}"));
-        // In as many of the card's frames, which are shorter, there is less of the sound.
+        // The same number of frames of the card, which are shorter, contains less sound.
         assert!((ppm + 100.0).abs() < 10.0, "{report:#}");
     });
 }
@@ -54,7 +55,7 @@ fn a_file_is_carried_with_the_words_of_whoever_asks_and_a_refused_word_is_a_void
         let ended = call("--format l24").well();
         let report = ended.json();
         assert_eq!(report["rows"][0]["verdict"], "identical", "{report:#}");
-        // Silent ends aside: noise may begin or end with a zero.
+        // Except for silent ends: noise may begin or end with a zero.
         let [sent, identical] = ["sent_frames", "identical_frames"]
             .map(|key| report["rows"][0][key].as_u64().unwrap_or_default());
         assert!(sent > 47_900 && identical == sent, "{report:#}");
@@ -88,7 +89,7 @@ fn noise_is_reported_next_to_sound_that_it_does_not_change() {
             assert_eq!(rows[0][key], Value::Null, "{report:#}");
             assert!(rows[1][key].as_f64() > Some(0.0), "{key}: {report:#}");
         }
-        // 972 bytes of RTP in each packet of multicast, with 28 of UDP and IP.
+        // 972 bytes of RTP per multicast packet, plus 28 of UDP and IP.
         let [bits, packets] = [carried[0], carried[1]].map(|key| rows[1][key].as_f64().unwrap());
         assert!((bits * 1e6 / packets / 8000.0 - 1.0).abs() < 1e-9, "{report:#}");
         for row in rows {

@@ -1,4 +1,5 @@
-//! Command lines that cannot be: refused with the mend before anything runs, each with the message of the snapshot.
+//! Invalid command lines: rejected with a hint before anything runs, each with the message of the
+//! snapshot.
 
 use crate::common::Folder;
 use crate::common::program::{taut, words};
@@ -28,14 +29,14 @@ fn streams_that_cannot_be_are_refused() {
             "--input null: --exit-on-bye",
             "--input file:- --control",
             "--input jack:x?port=1",
-            // What no coder takes.
+            // Unsupported by the codec.
             "--input tone:440 --format opus --rate 44100",
             "--input tone:440 --format opus --channels 6",
             "--input tone:440 --format opus --ptime 1ms",
             "--input tone:440 --format opus-voice --ptime 5ms",
             "--input tone:440 --format opus --ptime 2.5ms --bitrate 6k",
             "--input tone:440 --format l24 --bitrate 96k",
-            // Redundancy that could do nothing, and limits of what nothing follows.
+            // Redundancy without effect, and limits without redundancy.
             "--input tone:440 --redundancy-budget 10ms",
             "--input tone:440 --redundancy red:1 --no-header-extensions",
             "--input tone:440 --redundancy red:1 --latency 4ms",
@@ -55,7 +56,7 @@ fn streams_that_cannot_be_are_refused() {
             "--from rtp://127.0.0.1:5004 --packet-log x.csv --sample-packets 64",
             "--from rtp://127.0.0.1:5004 --sample-packets 63",
             "--from rtp://127.0.0.1:5004 --labels",
-            // No talker says that it ends.
+            // AVTP has no goodbye.
             "--from rtp://127.0.0.1:5004 --from avtp://lo/91:e0:f0:00:fe:01 --exit-on-bye",
             // A clock that cannot be followed.
             "--from avtp+udp://127.0.0.1 --clock rtp://10.0.0.1:5004",
@@ -74,21 +75,21 @@ fn addresses_that_cannot_be_are_refused() {
     are_refused(
         "send --input null: --duration 1s",
         &[
-            // Destinations that differ in what one socket has.
+            // Destinations with different options of one socket.
             "--to rtp://239.69.77.3:5004?iface=lo --to rtp://239.69.77.3:5004?iface=eth7",
             "--to rtp://239.69.77.3:5004?iface=lo --to rtp://239.69.77.3:5004",
             "--to rtp://239.69.77.3:5004?ttl=4 --to rtp://239.69.77.3:5004?ttl=5",
             "--to rtp://239.69.77.3:5004 --to rtp://239.69.77.3:5004?ttl=4",
             "--to rtp://239.69.77.3:5004?loop=0 --to rtp://239.69.77.3:5004?loop=1",
             "--to rtp://127.0.0.1:5004?iface=lo --to rtp://127.0.0.1:5006",
-            // A host goes by this machine's routes, beside a group by its interface.
+            // A host uses the routing table, a group its interface.
             "--to rtp://239.69.77.3:5004?iface=lo --to rtp://127.0.0.1:5004?iface=lo",
             "--to rtp://0.0.0.0:5004",
             "--to rtp://127.0.0.1:5004 --to rtp://[::]:5004",
             "--to rtp+tcp://*:5004",
             "--to rtp://127.0.0.1:5004?ttl=4",
             "--to rtp://127.0.0.1:5004?loop=0",
-            // What means nothing by AVTP.
+            // Options without meaning for AVTP.
             "--to avtp://lo/91:E0:F0:00:FE:01 --dscp 34",
             "--to avtp://lo/91:E0:F0:00:FE:01 --no-header-extensions",
             "--to avtp+udp://127.0.0.1 --no-header-extensions",
@@ -97,7 +98,7 @@ fn addresses_that_cannot_be_are_refused() {
             "--to avtp+udp://127.0.0.1 --redundancy fec:1",
             "--to avtp+udp://127.0.0.1 --redundancy red:1",
             "--to avtp://lo/91:e0:f0:00:fe:01 --redundancy paths:lo,eth0",
-            // Beyond what presentation times tell.
+            // Beyond the range of presentation times.
             "--to avtp://lo/91:e0:f0:00:fe:01 --latency 3s",
             "--to avtp://lo/91:e0:f0:00:fe:01 --max-transit-time 3s",
             "--to avtp://lo/91:e0:f0:00:fe:01 --max-transit-time 1ms --time-uncertainty 3s",
@@ -146,7 +147,7 @@ fn experiments_that_cannot_be_are_refused() {
             "stages --latency -5ms",
             "latency-sweep --output oss:dsp",
             "schedulers --latency 4ms --period 192",
-            // Without an end of their own: they would go on for ever.
+            // Without an end: they would run forever.
             "delay --output virtual: --input virtual:?period=96",
             "delay --output null: --input null: --channel 3",
             "delay --output file:- --input null:",

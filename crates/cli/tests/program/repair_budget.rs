@@ -1,4 +1,4 @@
-//! The time in which packets are repaired: what it is capped to, and what is said of it.
+//! The repair budget: its limits, and the messages about it.
 
 use crate::common::lab::Lab;
 use crate::common::program::{taut, words};
@@ -16,7 +16,8 @@ fn the_repair_budget_is_what_the_latency_leaves_whatever_changes() {
             onlooker.address()
         );
         let send = taut(words(&line)).controlled().start();
-        // Packets are 1 ms old when they leave, a ring like this end's is 2 ms, 1 ms is the network's.
+        // Packets are 1 ms old at departure, a buffer like this end's is 2 ms, 1 ms is the
+        // network's.
         let send = send.ask("status", "redundancy red:1 within 16ms,");
         let send = send.ask("latency 40ms", "ok latency 40ms");
         let send = send.ask("status", "redundancy red:1 within 36ms,");
@@ -26,7 +27,7 @@ fn the_repair_budget_is_what_the_latency_leaves_whatever_changes() {
         let send = send.refuses("redundancy fec:2");
         let send = send.ask("latency 13ms", "ok latency 13ms");
         let send = send.ask("redundancy fec:2", "ok redundancy fec:2 within 5ms");
-        // What receivers need has time for what is asked for.
+        // The requested latency has time for the request.
         let send = send.ask("latency auto", "ok latency auto");
         let send = send.ask("status", "latency auto, now 13ms");
         let send = send.ask("status", "redundancy fec:2 within 50ms,");
@@ -51,7 +52,8 @@ fn a_budget_beyond_what_packets_reach_is_capped_and_told_of() {
         assert_eq!(report.nanos("/redundancy/budget_ns"), 64_000_000, "{:#}", report.0);
         assert_eq!(report.nanos("/latency/configured_ns"), 69_000_000, "{:#}", report.0);
         assert_eq!(report.stream("/redundancy/window"), 64, "{:#}", report.0);
-        // A copy of 288 bytes with 3 of its own and 1 before it, the heads of the extension, and what fills up its last word.
+        // A copy of 288 bytes with its header of 3 and 1 before it, the header of the extension,
+        // and padding to a word.
         assert_eq!(report.stream("/redundancy/bytes"), 300, "{:#}", report.0);
         let notes = report.notes();
         assert!(notes.iter().any(|note| note.contains(said::RED_TIME)), "{notes:#?}");
@@ -62,8 +64,8 @@ fn a_budget_beyond_what_packets_reach_is_capped_and_told_of() {
 fn a_receiver_whose_latency_has_no_time_for_repairs_says_so_once() {
     shared(|| {
         let mut lab = Lab::straight();
-        // A ring that rides out what a busy host does: after an xrun of the sender's, packets carry less for
-        // a while, and that is told. It takes 30 ms more than the usual one.
+        // A buffer that survives a busy host: after an xrun of the sender, packets carry less for a
+        // while, which is reported. It takes 30 ms more than the default one.
         let send = "--input tone:440 --periods 32 --latency 66ms --redundancy red:1 --duration 3s \
                     --no-stall-monitor";
         let short = lab.carry(send, "--latency 6ms --no-stall-monitor");

@@ -1,4 +1,4 @@
-//! Redundancy on real sockets: what a network loses is heard all the same.
+//! Redundancy on real sockets: lost packets are played nevertheless.
 
 use crate::common::lab::Lab;
 use crate::common::network::Cable;
@@ -7,10 +7,11 @@ use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, PATIENT, shared};
 
 const SHAPE: Shape = Shape { coding: FileCoding::L16, ..Shape::STEREO_24 };
-/// The same, for a receiver: one that learns it is deaf for a moment, and the first packets may come by then.
+/// The same for a receiver: one that learns the format does not listen for a moment, in which the
+/// first packets may arrive.
 const TOLD: &str = "--rate 48000 --channels 2 --format l16";
 
-/// What no budget of 40 ms could bring back, bursts of more than 40 packets, does not come in a day.
+/// Losses beyond a budget of 40 ms, bursts of more than 40 packets, occur less than once per day.
 #[test]
 fn a_fifth_lost_in_bursts_is_heard_whole() {
     shared(|| {
@@ -23,7 +24,7 @@ fn a_fifth_lost_in_bursts_is_heard_whole() {
         let carried = lab.carry(&send, &format!("{patient} {TOLD}"));
         let (lost, repaired) = (carried.relayed.there("lost"), carried.heard.count("repaired"));
         assert!((2_400..=3_600).contains(&lost), "{carried}");
-        // The relay counts what came before the first that was heard, and after the last.
+        // The relay also counts packets before the first played one and after the last.
         assert!(repaired <= lost && repaired + 100 >= lost, "{repaired} of {lost}: {carried}");
         assert_eq!(carried.heard.count("lost") + carried.heard.count("late"), 0, "{carried}");
         lab.heard().is_exactly(&sent);
@@ -52,7 +53,7 @@ fn of_two_networks_one_may_break_and_nothing_is_missed() {
             cable.right.address, right.address, cable.left.interface, left.interface
         );
         let send = at(&cable.left, &folder, &send).and(PATIENT).start();
-        // Half a second of sound has come by it, and by the other, which alone goes on to the end.
+        // Half a second of sound arrived via it, and via the other, which continues to the end.
         while cable.right.arrived() < 500 {}
         cable.left.breaks();
         let sent_report = send.end().report();
@@ -68,7 +69,7 @@ fn of_two_networks_one_may_break_and_nothing_is_missed() {
     });
 }
 
-/// The reports that map the clocks go to a group by both networks, too.
+/// The reports that map the clocks also use both networks.
 #[test]
 fn of_two_networks_to_a_group_one_may_break_from_the_first() {
     shared(|| {
@@ -77,7 +78,7 @@ fn of_two_networks_to_a_group_one_may_break_from_the_first() {
         let folder = Folder::new();
         let sent = Sound::noise(SHAPE, 1500, 19);
         sent.write(&folder.file("sent.wav"));
-        // Nothing comes by the first network, no report either.
+        // Nothing passes the first network, not even reports.
         cable.right.breaks();
         let recv = format!(
             "recv --from rtp://239.69.77.8:5004?iface={},{} --output file:heard.wav --exit-on-bye \
@@ -137,7 +138,7 @@ fn each_of_two_networks_has_its_own_count() {
             "{paths:?}"
         );
         assert!(count("lost").iter().all(|lost| (100..400).contains(lost)), "{paths:?}");
-        // Both lose one in a hundred; the code brings it back.
+        // Both lose 1 %; the code repairs it.
         assert_eq!(report.count("lost"), 0, "{:#}", report.0);
     });
 }

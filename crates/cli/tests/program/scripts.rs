@@ -1,4 +1,4 @@
-//! What the scripts beside the tests say on machines that lack something.
+//! Messages of scripts on machines that lack something.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ fn script(name: &str, arguments: &[&str]) -> Call {
     call(&format!("{SCRIPTS}/{name}"), arguments)
 }
 
-/// A folder of programs that stand before those of the machine.
+/// A folder of programs before those of the machine.
 struct Programs(Folder);
 
 impl Programs {
@@ -23,7 +23,7 @@ impl Programs {
         Self(folder)
     }
 
-    /// The script with these and, of the machine's own programs, Debian's alone.
+    /// The script with these programs, and only Debian's of the machine.
     fn run(&self, name: &str, arguments: &[&str]) -> Ended {
         let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", self.0.path().display());
         script(name, arguments)
@@ -34,7 +34,7 @@ impl Programs {
     }
 }
 
-/// The summary of a command that says these lines and ends so.
+/// The summary of a command with these lines and exit status.
 fn summary(lines: &str, status: i32, ci: &str) -> Ended {
     let says = format!("printf '{lines}'; exit {status}");
     script("test-summary", &["sh", "-c", &says]).with("CI", ci).run()
@@ -83,7 +83,7 @@ fn a_package_or_privilege_that_the_list_does_not_name_fails_in_continuous_integr
     }
 }
 
-/// What `scripts/setup` calls, besides the programs of a test.
+/// Programs that `scripts/setup` calls, in addition to those of a test.
 const TOOLS: [&str; 14] = [
     "bash", "cat", "chmod", "cut", "dirname", "echo", "env", "head", "sed", "sh", "sort", "tail",
     "tee", "xargs",
@@ -153,7 +153,7 @@ fn setup_reports_an_old_rust_before_any_download() {
     assert!(ended.said.iter().any(|line| line == "fetching"), "{ended:#?}");
 }
 
-/// Builds a guest of a package that unpacks so, in `$2`; `None` where what it takes is not there.
+/// Builds a guest from a package that unpacks like this, in `$2`; `None` without the requirements.
 fn guest(unpacks: &str) -> Option<Ended> {
     if !Path::new("/usr/sbin/depmod").exists() && !Path::new("/sbin/depmod").exists() {
         skipped(Lack::Package, "there is no depmod; install kmod");

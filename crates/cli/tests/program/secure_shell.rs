@@ -1,5 +1,5 @@
-//! Hosts by the `ssh` of this machine and an `sshd` of a test's own, which speak through a pipe: no port is opened,
-//! and nobody else can come in.
+//! Hosts via this machine's `ssh` and an `sshd` of the test, connected by a pipe: no port is
+//! opened, and no other user can connect.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,19 +16,19 @@ use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, Lack, executable, shared, skipped};
 
-/// It wants to be called by where it is.
+/// sshd requires its absolute path.
 const SSHD: &str = "/usr/sbin/sshd";
-/// Where root's goes when nobody has logged in yet.
+/// Folder for root's sshd before the first login.
 const EMPTY: &str = "/run/sshd";
 
-/// This machine as another: `ssh there`, by an alias and a key that nobody else has.
+/// This machine as another host: `ssh there`, with its own alias and key.
 pub(crate) struct ThereBySsh {
     folder: Folder,
     path: String,
 }
 
 impl ThereBySsh {
-    /// `None`, and said loudly, where nobody can log in.
+    /// `None`, with a message, if login is impossible.
     pub(crate) fn new() -> Option<Self> {
         let folder = Folder::new();
         let path = std::env::var("PATH").unwrap_or_default();
@@ -45,7 +45,7 @@ impl ThereBySsh {
         if !Path::new(SSHD).exists() {
             return Err(format!("{SSHD}: No such file"));
         }
-        // Only root's needs it, and nobody else could make it.
+        // Only root's sshd needs it, and only root can create it.
         let _ = fs::create_dir(EMPTY);
         for key in ["host", "user"] {
             done(
@@ -58,7 +58,7 @@ impl ThereBySsh {
         fs::create_dir(self.file("there")).unwrap();
         symlink(env!("CARGO_BIN_EXE_taut"), self.file("there/taut")).unwrap();
         let at = self.folder.path().display();
-        // What a shell's own files add to PATH stands behind.
+        // Additions to PATH by shell startup files come after it.
         self.write("login", &format!("PATH={at}/there:$PATH\neval \"$SSH_ORIGINAL_COMMAND\"\n"));
         self.write(
             "sshd_config",
@@ -80,7 +80,7 @@ impl ThereBySsh {
         Ok(())
     }
 
-    /// Its programs have their keys there.
+    /// Its programs keep their keys there.
     pub(crate) fn uses_home(&self, home: &Path) {
         let (at, home) = (self.folder.path().display(), home.display());
         let login = format!(
@@ -129,7 +129,7 @@ fn two_machines_are_paired_by_ssh_in_one_command() {
         (&"studio".into(), &key(&home))
     );
     assert_eq!(listed(&home)["key"], key(here.path()));
-    // A host that ssh does not reach changes nothing.
+    // An unreachable host changes nothing.
     let ended =
         there.seen_by(taut(words("pair ssh:nowhere.invalid"))).with("TAUT_HOME", here.path()).run();
     assert_eq!(ended.status, Some(3), "{ended:?}");
@@ -198,7 +198,7 @@ fn a_call_is_measured_from_mouth_to_ear_between_two_clocks_to_within_what_is_sai
         let nanos = |value: &Value| value.as_i64().unwrap_or_else(|| panic!("{report:#}"));
         let (off, bound) = (nanos(&row["off_ns"]), nanos(&row["bound_ns"]));
         assert!(off.abs() <= bound, "{report:#}");
-        // What exchanges leave open is in it, and no more than that.
+        // The uncertainty includes the error of the exchanges, and no more than that.
         assert!((25_000..5_100_000).contains(&bound), "{report:#}");
     });
 }

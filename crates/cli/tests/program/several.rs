@@ -1,4 +1,4 @@
-//! Several senders, several receivers, and what happens in the middle of a run.
+//! Several senders and receivers, and events during a run.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use crate::common::report::Report;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, Onlooker, PATIENT, loopback, shared};
 
-/// Of the sounds here. Receivers are told it: those that learn it are deaf for the moment between learning and
-/// the run, and on a busy host the first packets come by then.
+/// Format of the sounds here. It is given to receivers: those that learn it do not listen for a
+/// moment, in which the first packets arrive on a busy host.
 const SHAPE: &str = "--rate 48000 --channels 2";
 
-/// A test's folder and the commands run in it.
+/// A test's folder and the commands in it.
 struct Scene(Folder);
 
 impl Scene {
@@ -31,12 +31,12 @@ impl Scene {
         Sound::read(&self.0.file(name))
     }
 
-    /// Any command in the folder, with patient rings.
+    /// A command in the folder, with patient buffers.
     fn call(&self, line: &str) -> Call {
         taut(words(line)).and(PATIENT).in_folder(self.0.path())
     }
 
-    /// At an address, with the shape of what comes, or by a description, which has it.
+    /// Receives from an address with the format as options, or from a description.
     fn recv(&self, from: &str, options: &str) -> Running {
         let shape = if from.starts_with("rtp:") { SHAPE } else { "" };
         let line = format!(
@@ -69,12 +69,12 @@ fn two_senders_are_heard_as_their_sum_each_with_its_gain() {
         sooner.end().well();
         let (report, heard) = (recv.end().report(), scene.heard("heard.wav"));
         assert_eq!(report.0["streams"].as_array().unwrap().len(), 2);
-        // A sum of floats is rounded to its own place.
+        // A sum of floats is rounded to its own precision.
         heard.without(&early, heard.begins().unwrap()).is_about(&late, minus_6_db, 1);
     });
 }
 
-/// What was heard, as runs of frames that belong to one of `sounds` (its index) or to none.
+/// The recording as runs of frames of one of `sounds` (its index) or of none.
 fn runs(heard: &Sound, sounds: &[&Sound]) -> Vec<(Option<usize>, usize)> {
     let frames = |index: usize| {
         let sound: &Sound = sounds[index];
@@ -92,7 +92,7 @@ fn runs(heard: &Sound, sounds: &[&Sound]) -> Vec<(Option<usize>, usize)> {
     runs
 }
 
-/// The owners of the runs longer than a fade.
+/// Indices of the runs longer than a fade.
 fn owners(runs: &[(Option<usize>, usize)]) -> Vec<usize> {
     let mut owners: Vec<usize> =
         runs.iter().filter(|(_, count)| *count > 1000).filter_map(|(owner, _)| *owner).collect();
@@ -163,7 +163,7 @@ fn options_stand_in_the_settings_file_and_the_command_line_overrules_it() {
     });
 }
 
-/// What `summary` of the interface holds.
+/// Content of `summary` of the interface.
 const SUMMARY: [&str; 11] = [
     "count", "min_ns", "mean_ns", "stdev_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns",
     "max_ns", "range_ns",
@@ -228,7 +228,7 @@ fn an_interrupted_receiver_and_sender_end_cleanly_with_every_field_of_the_report
                 has(report.stream("/clock"), &["offset_ns", "uncertainty_ns", "rate_ppm"]);
             }
         }
-        // The recording is complete as far as it goes.
+        // The recording is complete so far.
         let heard = scene.heard("heard.wav");
         let begins = heard.begins().unwrap();
         let played = heard.frames() - begins;
@@ -245,18 +245,18 @@ fn a_receiver_comes_in_by_the_description_of_a_running_sender() {
         let (address, onlooker) = (loopback(), Onlooker::new());
         let send = scene.send("sent.wav", &address).and(["--to", &onlooker.address()]);
         let send = send.and(["--sdp", "stream.sdp", "--payload-type", "101"]).start();
-        // The description is there before the first packet.
+        // The description exists before the first packet.
         onlooker.see(1);
         let recv = scene.recv("stream.sdp", "");
         send.end().well();
         let report = recv.end().report();
-        // It may move once, when the sender's clock becomes known: 400 ms before anything is heard.
+        // It may move once, when the sender's clock becomes known, 400 ms before the first sound.
         assert_eq!((report.count("lost"), report.count("late")), (0, 0), "{:#}", report.0);
         let heard = scene.heard("heard.wav");
         let runs = runs(&heard, &[&sent]);
         let longest =
             runs.iter().filter(|(owner, _)| owner.is_some()).map(|(_, count)| *count).max();
-        // Fades apart, all from where it came in: the end of the sound, in one piece.
+        // Except for fades, the sound from its start to its end, in one piece.
         let longest = longest.unwrap();
         assert!(longest > 24_000, "{runs:?}");
         let end = heard
@@ -271,7 +271,7 @@ fn a_receiver_comes_in_by_the_description_of_a_running_sender() {
     });
 }
 
-/// Whose stream each is that was received, and how many packets came of it; and that none was missed.
+/// Sender and packet count of each received stream; asserts that none was missed.
 #[track_caller]
 fn senders(report: &Report) -> Vec<(String, u64, u64)> {
     let streams = report.0["streams"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! One end that is not there, or not any more: what the other one says, and how it ends.
+//! One end is missing or disappears: messages and exit of the other one.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -13,12 +13,12 @@ use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, Lack, Onlooker, PATIENT, free_udp_ports, loopback, shared, skipped};
 
-/// The last line that it said.
+/// Its last message.
 fn last(ended: &Ended) -> &str {
     ended.said.last().unwrap_or_else(|| panic!("nothing: {ended:#?}"))
 }
 
-/// Interrupts a receiver that has nothing to show for it, and its sender.
+/// Interrupts a receiver that received nothing, and its sender.
 fn fails(recv: Running, send: Running) -> Ended {
     recv.signal("-INT");
     let ended = recv.end();
@@ -28,7 +28,7 @@ fn fails(recv: Running, send: Running) -> Ended {
     ended
 }
 
-/// `taut` on a terminal of 80 columns; `None`, and said loudly, where there is none to be had.
+/// `taut` on a terminal with 80 columns; `None`, with a message, without one.
 fn on_a_terminal(line: &str) -> Option<crate::common::program::Call> {
     if Command::new("script").arg("--version").output().is_err() {
         skipped(Lack::Package, "there is no `script` (bsdutils)");
@@ -39,7 +39,7 @@ fn on_a_terminal(line: &str) -> Option<crate::common::program::Call> {
     Some(call("script", ["-qefc", &line, "/dev/null"]).listened_to())
 }
 
-/// A sender to this address that was killed while its sound was heard.
+/// A sender to this address that is killed while its sound is played.
 fn killed_sender(address: &str) {
     let onlooker = Onlooker::new();
     let line = format!("send --input tone:997 --to {address} --to {}", onlooker.address());
@@ -61,7 +61,7 @@ fn a_sender_that_was_killed_is_silent_on_the_live_line_for_whole_seconds() {
         for silent in ["silent for 1 s: recv ", "silent for 2 s: recv "] {
             assert!(ended.out.contains(silent), "no {silent:?} in {:?}", ended.out);
         }
-        // The status of a sender without a goodbye, which `script` hands on.
+        // The status of a missing goodbye, passed on by `script`.
         assert_eq!(ended.status, Some(4), "{ended:#?}");
     });
 }
@@ -80,7 +80,7 @@ fn a_sender_that_vanished_ends_the_run_with_a_note_and_a_status_of_its_own() {
         goodbye.end().well();
         let ended = recv.end();
         assert_eq!(ended.status, Some(4), "{ended:#?}");
-        let note = format!("ended without goodbye: no more came at {address};");
+        let note = format!("ended without goodbye: no more packets at {address}\n");
         assert!(last(&ended).contains(&note), "{ended:#?}");
         assert_eq!(ended.said.iter().filter(|line| line.contains(&note)).count(), 1, "{ended:#?}");
         let report = ended.json();
@@ -112,12 +112,13 @@ fn a_run_in_which_nothing_came_fails_and_still_reports() {
             }
             let ended = recv.end();
             assert_eq!(ended.status, Some(1), "{line}: {ended:#?}");
-            let reported = format!("taut: nothing was received at {from}; is the sender running");
+            let reported =
+                format!("error: nothing was received at {from}\nhint: check that the sender");
             assert!(last(&ended).starts_with(&reported), "{ended:#?}");
             let all = ended.said.iter().filter(|line| line.contains(said::NOTHING_RECEIVED));
             assert_eq!(all.count(), 1, "{ended:#?}");
             assert_eq!(ended.json()["streams"][0]["counters"]["packets_received"], 0);
-            // It does not stand in the way of the next.
+            // It does not block the next run.
             assert!(ended.out.contains(said::NOT_KEPT), "{ended:#?}");
             assert!(!folder.file("heard.wav").exists(), "{line}");
         }
@@ -150,13 +151,13 @@ fn datagrams_that_are_no_packets_are_named_where_nothing_else_came() {
 fn a_recording_that_finds_no_room_is_told_at_once_and_fails() {
     shared(|| {
         let (folder, address) = (Folder::new(), loopback());
-        // 100 KiB, beyond which the kernel sends SIGXFSZ.
+        // 100 KiB, above which the kernel sends SIGXFSZ.
         let limited = "ulimit -f 200; exec \"$@\"";
         let recv = format!("recv --from {address} --output file:heard.wav --report json");
         let recv = call("sh", ["-c", limited, "sh", env!("CARGO_BIN_EXE_taut")]).and(words(&recv));
         let recv = recv.in_folder(folder.path()).start().listening();
         let send = taut(words(&format!("send --input tone:440 --to {address}"))).start();
-        // While the stream goes on.
+        // While the stream continues.
         let recv = recv.wait_for(said::FILE_TOO_LARGE);
         let ended = fails(recv, send);
         let reported = last(&ended);
@@ -203,7 +204,7 @@ fn a_coding_that_is_not_the_senders_is_refused_with_the_option_that_fits_and_nev
     shared(|| {
         for (ours, theirs) in [("l16", "l24"), ("f32", "l24"), ("l24", "l16"), ("l16", "f32")] {
             let (folder, address) = (Folder::new(), loopback());
-            // A recording of nothing is taken back, but not what a link leads to.
+            // An empty recording is removed, but not the target of a link.
             std::fs::write(folder.file("kept.wav"), "").unwrap();
             std::os::unix::fs::symlink("kept.wav", folder.file("heard.wav")).unwrap();
             let recv = format!(
@@ -225,7 +226,7 @@ fn a_coding_that_is_not_the_senders_is_refused_with_the_option_that_fits_and_nev
     });
 }
 
-/// Drops all that comes in.
+/// Drops all received packets.
 const WALL: &str =
     "table inet wall {\n chain input {\n type filter hook input priority 0; policy drop;\n }\n}\n";
 
@@ -272,7 +273,7 @@ fn who_may_not_see_the_rules_is_sent_to_the_doctor() {
 #[test]
 fn a_device_that_needs_more_than_the_latency_is_told_before_a_packet_is_late() {
     shared(|| {
-        // 1 ms in packets and 10 ms in the card's buffer, and 1 ms for the way.
+        // 1 ms in packets, 10 ms in the device buffer, and 1 ms for the network.
         for (latency, reported) in [(" --latency 11ms", said::TOO_LITTLE), ("", said::DEVICE_TAKES)]
         {
             let (address, onlooker) = (loopback(), Onlooker::new());
@@ -300,7 +301,7 @@ fn a_jack_server_that_needs_more_than_the_latency_is_told_before_a_packet_is_lat
         let recv = words(&format!("recv --from {address} --report json --output"));
         let recv = taut(recv).and([server.device("hears", "system")]).start().listening();
         let to = format!("--to {address} --to {}", onlooker.address());
-        // Unasked it would reckon with the card of such a graph.
+        // By default it would include the card of such a graph.
         let send = words(&format!("send {to} --latency 6ms --report json --input"));
         let send = taut(send).and([server.device("sends", "system")]).start();
         let recv = recv.wait_for(said::TOO_OLD_WHEN_SENT);

@@ -1,4 +1,4 @@
-//! Sealed streams: heard by who has the key, other people's programs included, and by nobody else.
+//! Encrypted streams: readable with the key, also by other programs, and not without it.
 
 use std::collections::HashSet;
 use std::fs::Permissions;
@@ -22,7 +22,7 @@ use crate::interop::{has_element, has_ffmpeg, is_whole, noise, read_raw};
 pub(crate) const COUNTER: &str = "AES_CM_128_HMAC_SHA1_80";
 pub(crate) const SSRC: u32 = 0x7461_7574;
 
-/// Makes a key file; its key.
+/// Creates a key file; returns the key.
 pub(crate) fn make_key(profile: &str, name: &str, folder: &Folder) -> MasterKey {
     let line = format!("srtp-key --profile {profile} {name}");
     taut(words(&line)).in_folder(folder.path()).run().well();
@@ -42,7 +42,7 @@ pub(crate) fn send(options: &str, port: u16, folder: &Folder) {
     taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().well();
 }
 
-/// Key and salt, as other programs take them.
+/// Key and salt, as other programs expect them.
 fn secret(key: &MasterKey) -> String {
     key.to_sdes().split("inline:").nth(1).unwrap().to_owned()
 }
@@ -65,7 +65,7 @@ fn said(ended: &Ended) -> String {
     ended.said.join("\n")
 }
 
-/// A goodbye of GStreamer's source, sealed.
+/// An encrypted goodbye for GStreamer's source.
 pub(crate) fn say_goodbye(key: &MasterKey, port: u16) {
     let mut report = vec![0x80, 201, 0, 1];
     report.extend(SSRC.to_be_bytes());
@@ -79,14 +79,15 @@ pub(crate) fn say_goodbye(key: &MasterKey, port: u16) {
     socket.send_to(&report[..len], (Ipv4Addr::LOCALHOST, port)).unwrap();
 }
 
-/// What stands between two ends, and keeps what comes by.
+/// A relay between two ends, which keeps the datagrams.
 pub(crate) struct Tap {
     over: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Vec<u8>>>,
 }
 
 impl Tap {
-    /// Reads at `port` until it is over, and hands on what `forward` makes of each datagram to `to`.
+    /// Reads from `port` until the end, and sends the result of `forward` for each datagram to
+    /// `to`.
     pub(crate) fn at(
         port: u16,
         to: u16,
@@ -115,14 +116,14 @@ impl Tap {
         Self { over, thread }
     }
 
-    /// All that came by.
+    /// All forwarded datagrams.
     pub(crate) fn end(self) -> Vec<Vec<u8>> {
         self.over.store(true, Ordering::Release);
         self.thread.join().unwrap()
     }
 }
 
-/// How many of so many pieces of the sound stand in these datagrams as they are.
+/// Number of pieces of the sound that these datagrams contain in clear.
 pub(crate) fn readable(sent: &Sound, datagrams: &[Vec<u8>]) -> usize {
     const PIECE: usize = 12;
     let bytes: Vec<u8> =
@@ -178,7 +179,7 @@ fn in_clear_the_sound_can_be_read_on_the_wire() {
     let media = Tap::at(port, port + 1, |_, _| Vec::new());
     send("--format l16", port, &folder);
     let wire = media.end();
-    // A few behind them fade out.
+    // A few frames after them fade out.
     assert!(readable(&sent, &wire) >= 1000);
 }
 
@@ -230,7 +231,7 @@ fn a_key_that_others_may_read_is_refused_with_the_mend() {
     assert_eq!(again.status, Some(3), "{}", said(&again));
 }
 
-/// Profiles as GStreamer names their ciphers and what authenticates.
+/// Profiles as GStreamer names their ciphers and authentication.
 pub(crate) const GSTREAMER: [(&str, &str, &str); 3] = [
     (COUNTER, "aes-128-icm", "hmac-sha1-80"),
     ("AEAD_AES_128_GCM", "aes-128-gcm", "null"),
@@ -279,7 +280,8 @@ mod exclusive {
                 let (folder, port) = (Folder::new(), free_udp_ports());
                 let sent = noise(FileCoding::L24, &folder);
                 let key = make_key(profile, "key", &folder);
-                // srtpdec wants to be told the source, which is another each time: what was sent is handed on once it is known.
+                // srtpdec needs the SSRC, which differs each time: packets are forwarded once it is
+                // known.
                 let tap = Tap::at(port, port, |_, _| Vec::new());
                 send("--format l24 --srtp-key-file key", port, &folder);
                 let wire = tap.end();
@@ -333,7 +335,7 @@ mod exclusive {
             sent.samples
                 .truncate((seconds * f64::from(sent.shape.rate)) as usize * sent.shape.channels);
             read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
-            // A receiver takes the key from there as well.
+            // A receiver also reads the key from there.
             let line = "recv --from stream.sdp --output file:heard.wav --exit-on-bye --report json --latency 1s \
                         --period 240 --periods 32 --no-stall-monitor";
             let recv = taut(words(line)).in_folder(folder.path()).start().listening();

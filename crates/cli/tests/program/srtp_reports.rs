@@ -1,4 +1,4 @@
-//! Sealed reports and a sealed group: other people's programs open ours, and ours opens theirs.
+//! Encrypted reports and an encrypted group: other programs decrypt ours, and ours decrypts theirs.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
@@ -24,12 +24,12 @@ fn word(packet: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(packet[at..at + 4].try_into().unwrap())
 }
 
-/// Whether it tells how one source is heard.
+/// Whether it reports on one source.
 fn is_block(report: &[u8]) -> bool {
     report[1] == RECEIVER_REPORT && report[0] & 0x1F == 1
 }
 
-/// The RTCP packets that follow one another in a file: all of it is RTCP (RFC 3550 §6.4).
+/// The RTCP packets in a file, which contains nothing else (RFC 3550 §6.4).
 #[track_caller]
 fn reports(path: &Path) -> Vec<Vec<u8>> {
     let (bytes, mut packets, mut at) = (std::fs::read(path).unwrap(), Vec::new(), 0);
@@ -42,7 +42,7 @@ fn reports(path: &Path) -> Vec<Vec<u8>> {
     packets
 }
 
-/// What GStreamer is told of a source that is sealed: `kind` is srtp or srtcp.
+/// GStreamer's caps of an encrypted source: `kind` is srtp or srtcp.
 fn caps(kind: &str, ssrc: u32, key: &str, (cipher, auth): (&str, &str)) -> String {
     format!(
         "application/x-{kind},media=audio,clock-rate=48000,encoding-name=L24,channels=2,payload=97,\
@@ -51,7 +51,7 @@ fn caps(kind: &str, ssrc: u32, key: &str, (cipher, auth): (&str, &str)) -> Strin
     )
 }
 
-/// Has GStreamer open these reports, of one source: what is in them, in order.
+/// Decrypts these reports of one source with GStreamer; returns them in order.
 fn opened_by_gstreamer(sealed: &[Vec<u8>], caps: &str, folder: &Folder) -> Vec<Vec<u8>> {
     let port = free_udp_ports();
     let line = format!(
@@ -69,7 +69,8 @@ fn opened_by_gstreamer(sealed: &[Vec<u8>], caps: &str, folder: &Folder) -> Vec<V
     reports(&folder.file("opened.raw"))
 }
 
-/// GStreamer as it sends sound to `media` and its own sealed reports to `reports`, which it writes in clear to a file.
+/// GStreamer that sends sound to `media` and its own encrypted reports to `reports`, which it also
+/// writes in clear to a file.
 fn gstreamer_talks(
     (media, reports): (u16, u16),
     key: &str,
@@ -89,7 +90,7 @@ fn gstreamer_talks(
     call("gst-launch-1.0", words(&line)).in_folder(folder.path()).start()
 }
 
-/// Hands reports on to whoever hears, until what comes back answers one of them; what came back.
+/// Forwards reports to the receiver until one is answered; returns the answers.
 fn answers(
     socket: &UdpSocket,
     hears: SocketAddr,
@@ -171,7 +172,7 @@ mod exclusive {
                 let talk = gstreamer_talks((port, reports_at), &hex(&key), (cipher, auth), &folder);
                 let mut seal = SrtpSeal::shared(&key);
                 let answers = answers(&between, (Ipv4Addr::LOCALHOST, port + 1).into(), |sealed| {
-                    // When to stop; what is in it is for GStreamer to say.
+                    // The stop condition; GStreamer checks the content.
                     let mut copy = sealed.to_vec();
                     seal.open(&mut copy)
                         .is_some_and(|report| is_block(report) && word(report, 24) != 0)
@@ -185,7 +186,8 @@ mod exclusive {
                 let said: Vec<_> =
                     said.iter().filter(|one| one[1] == SENDER_REPORT).map(middle).collect();
                 let blocks = opened.iter().filter(|one| is_block(one));
-                // A block tells the middle of the time in the last report that came (RFC 3550 §6.4.1).
+                // A block contains the middle bits of the time in the last received report (RFC
+                // 3550 §6.4.1).
                 let answers =
                     |block: &&Vec<u8>| word(block, 8) == SSRC && said.contains(&word(block, 24));
                 assert!(blocks.clone().any(|block| answers(&block)), "{reported}");
@@ -214,7 +216,7 @@ mod exclusive {
                 "send --input file:sent.wav --to rtp://{group}:{port}?iface=lo --format l24 --srtp-key-file key"
             );
             let send = taut(words(&line)).and(PATIENT).in_folder(folder.path()).start();
-            // srtpdec wants to be told the source, which is another each time.
+            // srtpdec needs the SSRC, which differs each time.
             let mut first = [0; 2000];
             onlooker.set_read_timeout(Some(TIMEOUT)).unwrap();
             onlooker.recv(&mut first).unwrap();

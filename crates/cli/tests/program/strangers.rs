@@ -1,6 +1,6 @@
-//! A stranger at another address of the network, on real sockets, who knows the stream's SSRC as
-//! every member of a group does: `a_stranger_that_takes_the_senders_name_is_not_heard` of
-//! `crates/sim/tests` and `proto::asks` have it without a machine.
+//! A stranger at another address, on real sockets, that knows the stream's SSRC like any member of
+//! a group. `a_stranger_that_takes_the_senders_name_is_not_heard` of `crates/sim/tests` and
+//! `proto::asks` test it in simulation.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, bound, free_udp_ports, shared};
 
-/// Rings that outlast a busy host, at whatever latency.
+/// Buffers that survive a busy host, with any latency.
 const RINGS: &str = "--period 240 --periods 32 --no-stall-monitor";
 
-/// A socket of the stranger.
+/// Socket of the stranger.
 fn stranger() -> UdpSocket {
     UdpSocket::bind(("127.0.0.2", 0)).unwrap()
 }
@@ -48,27 +48,27 @@ fn announced(hertz: u32, channels: u32, sample: SampleFormat) -> Announcement {
     Announcement { link_offset, format, packing_age, host: None, card: None, wants_feedback: false }
 }
 
-/// Who writes this compound of reports.
+/// Sender SSRC of this compound of reports.
 fn author(compound: &[u8]) -> Option<u32> {
     let mut found = None;
     Compound::parse(compound).ok()?.visit(|ssrc, _| found = Some(ssrc));
     found
 }
 
-/// What the stranger announces, under a name of its own, until this is dropped: every few
-/// milliseconds, as nobody else speaks so often.
+/// Sends the stranger's announcements, with its own SSRC, until it is dropped: every few
+/// milliseconds, much more often than others.
 struct Announcing(Arc<AtomicBool>, Option<JoinHandle<()>>);
 
 impl Announcing {
     fn to(port: u16) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        // That the stream is another, and long in coming.
+        // Claims another format and a long delay.
         let announcement = Some(announced(44_100, 1, SampleFormat::L16));
         let lie = written(&RtcpReport { announcement, ..RtcpReport::new(0x0BAD) });
         let (until, by) = (Arc::clone(&over), stranger());
         let announce = move || {
             while !until.load(Ordering::Relaxed) {
-                // Nobody may listen yet.
+                // The receiver may not listen yet.
                 let _ = by.send_to(&lie, ("127.0.0.1", port));
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -84,15 +84,15 @@ impl Drop for Announcing {
     }
 }
 
-/// A receiver that is told nothing of what comes to this UDP port, and records it.
+/// A receiver without format options on this UDP port, which records.
 fn reported_nothing(to: u16) -> Call {
     taut(words(&format!(
         "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --exit-on-bye --report json -v {RINGS}"
     )))
 }
 
-/// How much of what was sent was not heard before its first sound. Asserts that its end, from a second
-/// after that on, when it is known that there is one clock, is what was sent.
+/// Part of the sent sound that is missing before the first recorded sound. Asserts that the end of
+/// the recording, from a second later on, when the common clock is known, is the sent sound.
 fn missing_before(heard: &Sound, sent: &Sound) -> Duration {
     let first = heard.begins().expect("sound");
     let end = (first..heard.frames()).rev().find(|index| heard.sounds(*index)).expect("sound") + 1;
@@ -140,7 +140,7 @@ fn a_stranger_that_announces_beside_a_running_sender_is_not_believed() {
         let send = taut(words(&send)).and(PATIENT).in_folder(folder.path()).start();
         media.recv_from(&mut [0; 2048]).unwrap();
         drop(media);
-        // A program that another test starts at this moment has the socket until it is executed.
+        // A program that another test starts at this moment has the socket until exec.
         while tautline_trial::is_listed(to) {
             std::thread::yield_now();
         }
@@ -177,7 +177,7 @@ fn a_stranger_whose_shape_cannot_be_read_into_is_not_waited_for() {
         sent.write(&folder.file("sent.wav"));
         let to = free_udp_ports();
         let recv = reported_nothing(to).in_folder(folder.path()).start().listening();
-        // No packet of 48 stereo frames of 24 bits divides by it.
+        // Not a multiple of 48 stereo frames of 24 bits.
         let seven = written(&RtcpReport {
             announcement: Some(announced(48_000, 7, SampleFormat::L24)),
             ..RtcpReport::new(0x0BAD)
@@ -215,7 +215,7 @@ fn a_recording_in_progress_is_not_begun_anew_for_a_sender_of_another_shape() {
         send("second.wav");
         let recv = recv.wait_for(said::NOT_PLAYED);
         recv.end().report();
-        // The second may come in while the end of the first still sounds.
+        // The second may start while the end of the first still plays.
         let heard = Sound::read(&folder.file("heard.wav"));
         let begins = heard.begins().expect("sound");
         let differs = (0..72_000).find(|at| heard.frame(begins + at) != first.frame(*at));
@@ -223,7 +223,7 @@ fn a_recording_in_progress_is_not_begun_anew_for_a_sender_of_another_shape() {
     });
 }
 
-/// That of its stream every other packet is lost here, and that it needs so much latency.
+/// Reports a loss of every other packet, and requests this latency.
 fn asks(ssrc: u32, stream: u32, millis: i64, reports: u64) -> Vec<u8> {
     let effective = Effective {
         ssrc: stream,
@@ -255,12 +255,12 @@ fn a_sender_does_what_its_receivers_ask_for_and_nothing_for_a_stranger() {
         let send = taut(words(&send)).start();
         let by = stranger();
         let mut datagram = [0; 2048];
-        // It answers each of ten reports, as the receiver does.
+        // It answers every tenth report, like the receiver.
         for count in 1..=10 {
             let (bytes, peer) = reports.recv_from(&mut datagram).unwrap();
             let stream = author(&datagram[..bytes]).unwrap();
             by.send_to(&asks(0xBAD, stream, 2000, count), peer).unwrap();
-            // Under the receiver's own name, too.
+            // Also with the receiver's SSRC.
             by.send_to(&asks(0x600D, stream, 2000, count), peer).unwrap();
             let needed = Some(Span::from_millis(30));
             let effective = Effective {

@@ -1,5 +1,5 @@
-//! What taps count, held against what programs say that they sent, between two namespaces; and what is
-//! said where there is no tap.
+//! Counts of taps, compared with the reports of the programs, between two namespaces; and messages
+//! without a tap.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, Running, ordinary, taut, words};
 use crate::common::shared;
 
-/// Heads of Ethernet, of IPv4 and of UDP.
+/// Headers of Ethernet, IPv4 and UDP.
 const ETHERNET: u64 = 14;
 const IP: u64 = 20;
 const UDP: u64 = 8;
@@ -16,7 +16,7 @@ fn at(place: &Namespace, line: &str) -> Call {
     taut(words(line)).within(place)
 }
 
-/// Ends a program that then says what it did.
+/// Ends a program, and returns its report.
 fn said(running: Running) -> Value {
     running.signal("-INT");
     running.end().well().json()
@@ -26,8 +26,8 @@ fn number(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_else(|| panic!("{name} is {}", value[name]))
 }
 
-/// What a tap counted of this kind: frames, packets, and bytes of the link, of IP, and within UDP or TCP.
-/// Of the other way and of any other interface there is nothing.
+/// Counts of a tap for this kind: frames, packets, and bytes on the link, of IP, and in UDP or TCP.
+/// Asserts that other directions and interfaces have none.
 #[track_caller]
 fn counted(
     seen: &Value,
@@ -64,7 +64,7 @@ fn what_was_sent_is_counted_to_the_byte_at_both_ends_of_a_cable() {
         };
         let watches = [watch(left, "--to"), watch(right, "--at")];
         let reads = at(right, "lab loadgen chatter-sink --at 0.0.0.0:7000").start();
-        // Each ends by itself. What cannot be sent, as nobody reads yet, is not among what was.
+        // Each ends by itself. Packets that cannot be sent, without a reader, do not count as sent.
         let multicast = format!("lab loadgen --longest 500ms multicast --by {there}:9");
         let multicast = at(left, &multicast).run().well().json();
         let chatter = format!("lab loadgen --longest 500ms chatter --to {there}:7000");
@@ -94,7 +94,7 @@ fn what_was_sent_is_counted_to_the_byte_at_both_ends_of_a_cable() {
 fn what_is_handed_over_together_is_as_many_packets_as_it_becomes() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
-        // Between these the kernel carries as one frame what leaves together.
+        // Between these, the kernel carries a burst as one frame.
         let Some([left, right]) = cable.lay_another() else { return };
         let there = right.address;
         let watch = at(&left, &format!("lab traffic --to {there}")).start().wait_for("are watched");
@@ -108,7 +108,7 @@ fn what_is_handed_over_together_is_as_many_packets_as_it_becomes() {
         let left = |entry: &&Value| entry["kind"] == "tcp" && entry["outgoing"] == true;
         let layers: Vec<_> = entries.filter(left).map(|entry| &entry["layers"]).collect();
         let sum = |name: &str| layers.iter().map(|layers| number(layers, name)).sum::<u64>();
-        // What was on its way when the reader was ended may never have left.
+        // Packets under way when the reader ended may never have left.
         let carried = sum("payload");
         assert!(taken > 0 && (taken..=sent).contains(&carried), "{taken}, {carried}, {sent}");
         if seen["tap"]["sized"] == false {
@@ -117,7 +117,7 @@ fn what_is_handed_over_together_is_as_many_packets_as_it_becomes() {
                 "a kernel since 6.2, which says how long segments are",
             );
         }
-        // At 1500 bytes: no packet carries more than 1460, and most carry nearly that.
+        // With 1500 bytes, no packet carries more than 1460, and most nearly that.
         let (frames, packets) = (sum("frames"), sum("packets"));
         assert!(packets > 2 * frames, "{frames} frames, {packets} packets");
         assert!((carried / 1460..carried / 1000).contains(&packets), "{packets}, {carried} bytes");

@@ -1,4 +1,4 @@
-//! Under test: `taut top`, and that whoever looks disturbs nobody.
+//! `taut top`, whose observers disturb no run.
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use crate::common::said;
 use crate::common::{Folder, Onlooker, PATIENT, loopback, shared};
 use crate::offload::{TestWorker, cost_library};
 
-/// A receiver and a sender on one machine whose sockets lie in a folder of the test's own.
+/// A receiver and a sender on one machine, whose sockets lie in a folder of the test.
 struct Stage {
     folder: Folder,
     onlooker: Onlooker,
@@ -55,8 +55,8 @@ impl Stage {
         folder.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// Waits until so many runs can be looked at. A socket that is being born lies beside them for a
-    /// moment, under a name that will be gone.
+    /// Waits until this number of runs can be observed. A new socket has a temporary name for a
+    /// moment.
     fn sockets_when(&self, count: usize) -> Vec<PathBuf> {
         let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
@@ -75,7 +75,7 @@ fn is_named(socket: &Path) -> bool {
     socket.extension().is_some_and(|extension| extension == "sock")
 }
 
-/// The stream of the one program with this role.
+/// The stream of the only program with this role.
 #[track_caller]
 fn stream<'a>(reported: &'a Value, role: &str) -> &'a Value {
     let programs = reported["programs"].as_array().unwrap();
@@ -182,7 +182,7 @@ fn a_socket_is_for_its_own_user_and_root_alone() {
         let [socket] = &stage.sockets_when(1)[..] else { unreachable!() };
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(socket.parent().unwrap()), 0o700);
-        // Root, or the same user: whoever runs this.
+        // Root, or the user of this test.
         let mut stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut said = [0; 12];
@@ -202,7 +202,7 @@ fn ctrl_c_ends_a_stream_of_an_experiment_and_what_came_until_then_is_told() {
         let line = "lab stages --settle 1s --duration 60s --period 240 --latency 400ms --report json \
                     --report-file kept.json";
         let run = call(line).start().wait_for(said::COUNTED_NOW);
-        // Of a second at least packets have counted.
+        // At least a second of packets counted.
         let until = Instant::now() + TIMEOUT;
         loop {
             assert!(Instant::now() < until, "its packets are not seen");
@@ -223,7 +223,7 @@ fn ctrl_c_ends_a_stream_of_an_experiment_and_what_came_until_then_is_told() {
         assert!(notes.contains("400ms in packets of 1ms"), "{notes}");
         let kept = std::fs::read_to_string(folder.file("kept.json")).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&kept).unwrap(), report);
-        // What is kept can be compared, stage by stage, though it is too short for a verdict.
+        // Saved reports can be compared stage by stage, although they are too short for a verdict.
         let compared = call("lab compare kept.json kept.json --report json").run();
         assert_eq!(compared.status, Some(5), "{compared:#?}");
         let compared = compared.json();

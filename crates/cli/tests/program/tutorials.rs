@@ -192,9 +192,10 @@ impl Page {
     }
 }
 
-/// The part of a quoted line that is the same on each machine.
+/// The part of a quoted line that is the same on each machine, and is not shortened.
 fn up_to_figure(line: &str) -> String {
-    let end = line.find(|letter: char| letter.is_ascii_digit()).unwrap_or(line.len());
+    let end = line.find(|letter: char| letter.is_ascii_digit() || letter == '…');
+    let end = end.unwrap_or(line.len());
     line[..end].trim().to_owned()
 }
 
@@ -250,7 +251,7 @@ fn commands_of_the_remote_worker_tutorial_work() {
         if let Some(there) = ThereBySsh::new() {
             there.uses_home(page.homes[1].path());
             // ssh logs in to the namespace of the caller: the server runs there.
-            let serve = page.shell("home", "taut serve");
+            let serve = page.shell("ssh", "taut serve");
             let serve = serve.with("TAUT_HOME", page.homes[1].path()).listened_to().start();
             let serve = serve.wait_for(said::AWAITS_CALLS);
             for begins in ["taut pair office=ssh:", "taut call office=ssh:"] {

@@ -1,4 +1,4 @@
-//! Under test: reports that say what is known, of streams that went wrong.
+//! Reports of streams with faults.
 
 use crate::common::lab::Lab;
 use crate::common::{Onlooker, shared};
@@ -9,19 +9,19 @@ const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recor
 fn a_file_that_stood_still_reports_what_it_took_late_as_late() {
     shared(|| {
         let (lab, onlooker) = (Lab::straight(), Onlooker::new());
-        // At this latency there is room for all that comes meanwhile.
+        // This latency has room for all packets meanwhile.
         let recv = lab.recv("--latency 200ms");
         let send = format!("--input file:{RECORDING} --latency 200ms --duration 4s");
         let send = lab.send_call(&send).and(["--to", &onlooker.address()]).start();
         onlooker.hear(2_000);
         recv.signal("-STOP");
-        // More than the 600 ms: a sender that was away, for 119 ms at most, makes up for it, and what it sends is
-        // older then.
+        // More than the 600 ms: a stalled sender, for 119 ms at most, catches up with older
+        // packets.
         onlooker.hear(720);
         recv.signal("-CONT");
         send.end().well();
         let heard = recv.end().report();
-        // What was due right after it stopped was taken 600 ms later.
+        // Packets due right after the stop were taken 600 ms later.
         let most = heard.nanos("/latency/measured/max_ns");
         assert!(most >= 600_000_000, "{:#}", heard.0);
         assert_eq!(heard.stream("/latency/method"), "sound", "{:#}", heard.0);
@@ -34,8 +34,8 @@ fn a_stream_of_another_shape_is_refused_at_once_and_has_no_figures() {
         let lab = Lab::straight();
         let recv = lab.recv_to("virtual:", "--rate 48000 --channels 2 --latency 20ms");
         let send = lab.send("--input tone:997 --rate 44100 --duration 2s");
-        let fitting = "by --rate 44100 --channels 2";
-        // While it comes, and at the end.
+        let fitting = "use --rate 44100 --channels 2";
+        // During the stream, and at the end.
         let recv = recv.wait_for(fitting);
         send.end().well();
         let ended = recv.end();

@@ -1,4 +1,4 @@
-//! What `taut work` says while others use it.
+//! Log of `taut work` during use.
 
 use std::process::Command;
 
@@ -23,13 +23,13 @@ fn who_uses_a_worker_and_what_becomes_of_it_is_told_as_it_happens() {
     let id = worker.open(PLUGIN, 48_000, 64).stream.id;
     let child = children(&worker.running.id())[0].to_string();
     assert!(Command::new("kill").args(["-KILL", &child]).status().unwrap().success());
-    let anew = format!("taut: stream {id} of 127.0.0.1 is begun anew: {PLUGIN}: running");
+    let anew = format!("taut: stream {id} of 127.0.0.1 is restarted: {PLUGIN}: running");
     worker.running = worker.running.wait_for(&anew);
     worker.running.signal("-TERM");
     let ended = worker.running.end().well();
     let last = ended.said.last().unwrap();
     assert!(last.starts_with(&format!("taut: stream {id} of 127.0.0.1 ")), "{last}");
-    // And nothing of what is for engineers.
+    // No details for engineers.
     assert!(!ended.said.iter().any(|line| line.contains("UDP port")), "{ended:#?}");
 }
 
@@ -40,7 +40,7 @@ fn a_quiet_worker_says_nothing_of_its_streams_and_a_verbose_one_their_ports_too(
         let stream = worker.open(PLUGIN, 48_000, 64).stream;
         worker.running.signal("-TERM");
         let ended = worker.running.end().well();
-        let port = format!("stream {} hears UDP port {}", stream.id, stream.udp_port);
+        let port = format!("stream {}: UDP port {}", stream.id, stream.udp_port);
         let of_port = ended.said.iter().filter(|line| line.contains(&port)).count();
         assert_eq!(of_port, expected, "{ended:#?}");
         let others = ended.said.iter().filter(|line| line.contains("stream ")).count();

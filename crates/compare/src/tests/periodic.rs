@@ -386,11 +386,11 @@ fn inverted_bits_of_a_sine_are_found_by_their_onset() {
             let verdict = compared(&sent, &heard);
             is_proven(&verdict, delay as f64, -1.0);
             assert_eq!(verdict.delay, Delay::Known(delay as i64), "{hertz}: {verdict}");
-            is_reported(&verdict, &["; turned over"]);
+            is_reported(&verdict, &["; inverted"]);
             // The end is missing in a recording of the same length.
             let verdict = compared(&sent, &heard.part(0..frames));
             assert_eq!(verdict.delay, Delay::Known(delay as i64), "{hertz}: {verdict}");
-            is_reported(&verdict, &["; turned over"]);
+            is_reported(&verdict, &["; inverted"]);
         }
     }
 }

@@ -22,7 +22,7 @@ impl FromStr for Quality {
 
     fn from_str(given: &str) -> Result<Self, String> {
         Self::named(given.trim())
-            .ok_or_else(|| format!("‘{given}’ is no resampler; give low-delay, balanced or best"))
+            .ok_or_else(|| format!("invalid resampler '{given}': must be low-delay, balanced or best"))
     }
 }
 

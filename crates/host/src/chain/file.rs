@@ -41,22 +41,22 @@ pub struct ChainFile {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainFileError {
-    #[error("reading {0}: {1}; check its name and its rights")]
+    #[error("cannot read {0}: {1}; check its name and permissions")]
     Unreadable(PathBuf, String),
     #[error(
-        "{0} is no file of chains: {1}; write [[chain]], name = \"NAME\", plugins = [\"FILE:LABEL\"]"
+        "invalid chain file {0}: {1}; write [[chain]], name = \"NAME\", plugins = [\"FILE:LABEL\"]"
     )]
     Unusable(PathBuf, String),
-    #[error("`{0}` is no name for a chain; choose one without white space and colons")]
+    #[error("invalid chain name `{0}`; use one without whitespace and colons")]
     Name(String),
-    #[error("`{0}` is defined twice; choose another name for one of them")]
+    #[error("`{0}` is defined twice; rename one of them")]
     Twice(String),
     #[error(
-        "`{chain}` has a member `{member}`, which is no plugin here and not defined without `{chain}` \
-         itself; `taut plugins` lists what there is"
+        "`{chain}` has a member `{member}`, which is unknown or contains `{chain}` itself; `taut plugins` lists the \
+            members available"
     )]
     Unknown { chain: String, member: String },
-    #[error("`{0}` has {1} plugins; give it 1 to {MAX_INSTANCES}")]
+    #[error("`{0}` has {1} plugins: must be 1 to {MAX_INSTANCES}")]
     Size(String, usize),
     #[error("`{0}`: {1}")]
     Misfit(String, MisfitError),

@@ -24,7 +24,7 @@ pub enum NodeError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Instance(#[from] InstanceError),
-    #[error("it has {0} plugins, and {MAX_INSTANCES} are run as one at most; divide it")]
+    #[error("it has {0} plugins, more than the maximum of {MAX_INSTANCES}; split it")]
     TooMany(usize),
 }
 

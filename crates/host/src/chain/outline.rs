@@ -18,9 +18,8 @@ pub struct Outline {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{before} plays {outputs} channels and {after}, which is to follow, hears {inputs}: as many fit, one \
-     channel fits any number, and any number fits a plugin of one input and one output; put another \
-     between them"
+    "{before} has {outputs} outputs, and {after} after it has {inputs} inputs; use equal numbers, a single output, or \
+        a plugin with one input and one output"
 )]
 pub struct MisfitError {
     pub before: String,

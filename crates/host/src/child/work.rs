@@ -132,7 +132,7 @@ fn prepare(
     let sound = PluginSound::new(node, plan.sound_set(), Arc::clone(gauge), note);
     let mut sound = sound.map_err(|error| error.to_string())?;
     let mut worker = worker(plan)?;
-    let halt = Halt::new().map_err(|error| format!("making an event descriptor: {error}"))?;
+    let halt = Halt::new().map_err(|error| format!("cannot create an event descriptor: {error}"))?;
     let _ = lock();
     let (take, taken) = sync_channel::<TakeBlocks>(1);
     let work_on = Box::new(move || {
@@ -170,7 +170,7 @@ fn begin_thread(plan: &Plan) -> Result<(SyncSender<WorkOn>, Granted), String> {
         })
     });
     let (_, granted) =
-        thread.map_err(|error| format!("starting a thread: {error}; allow more of them"))?;
+        thread.map_err(|error| format!("cannot start a thread: {error}; raise ulimit -u"))?;
     Ok((give, granted))
 }
 
@@ -200,8 +200,8 @@ fn check(plan: &Plan, node: &ChainNode) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "the plugin has {found:?} inputs, outputs, controls and told controls, and said that it has {said:?}; start \
-         `taut work` anew"
+        "the plugin has {found:?} inputs, outputs, controls and control outputs, but reported {said:?}; restart `taut \
+            work`"
     ))
 }
 

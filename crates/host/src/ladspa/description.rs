@@ -35,18 +35,17 @@ pub struct PluginDescription {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Nonsense {
     #[error(
-        "its label is {0:?}, which names nothing; ask its maker for one without white space and control characters"
+        "invalid label {0:?}: it must not have whitespace or control characters; use another plugin"
     )]
     Label(String),
-    #[error("its unique id is {0}, and ids lie below {UNIQUE_IDS}; ask its maker for another")]
+    #[error("invalid unique id {0}: must be below {UNIQUE_IDS}; use another plugin")]
     UniqueId(u64),
-    #[error("it says that it has {0} ports, and {MAX_PORTS} are the most; use another plugin")]
+    #[error("it has {0} ports, more than the maximum of {MAX_PORTS}; use another plugin")]
     Ports(u64),
-    #[error("it says that it has {0} ports and tells none; use another plugin")]
+    #[error("it has {0} ports, but describes none; use another plugin")]
     NoPorts(u64),
     #[error(
-        "its port {0} is of kind {1:#x}, where each is an input or an output, of sound or a \
-         control; use another plugin"
+        "port {0} has kind {1:#x}: must be an input or an output, audio or control; use another plugin"
     )]
     Kind(usize, c_int),
     #[error("it has no function `{0}`; use another plugin")]

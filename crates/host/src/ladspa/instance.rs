@@ -52,12 +52,12 @@ impl Functions {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InstanceError {
     #[error(
-        "{library} has no plugin `{label}` that can be used; `taut plugins` lists what there is"
+        "{library} has no usable plugin `{label}`; `taut plugins` lists the usable ones"
     )]
     Label { library: PathBuf, label: String },
     #[error(
-        "plugin `{label}` of {library} would not begin at {rate} Hz: it answered nothing; try another \
-         rate, or another plugin"
+        "plugin `{label}` of {library} does not start at {rate} Hz: instantiate returned null; try another rate or \
+            plugin"
     )]
     Refused { library: PathBuf, label: String, rate: u32 },
 }

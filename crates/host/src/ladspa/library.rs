@@ -32,14 +32,14 @@ pub struct SkippedPlugin {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    #[error("loading {path}: {answer}; install what it needs, or leave it out of LADSPA_PATH")]
+    #[error("loading {path}: {answer}; install its dependencies, or remove it from LADSPA_PATH")]
     Load { path: PathBuf, answer: String },
     #[error(
-        "loading {0}: it has no function {ENTRY}, so it is no LADSPA library; leave it out of LADSPA_PATH"
+        "loading {0}: not a LADSPA library: it has no function {ENTRY}; remove it from LADSPA_PATH"
     )]
     NoPlugins(PathBuf),
     #[error(
-        "loading {0}: it tells of more than {MAX_PLUGINS} plugins; leave it out of LADSPA_PATH"
+        "loading {0}: it has more than {MAX_PLUGINS} plugins; remove it from LADSPA_PATH"
     )]
     Endless(PathBuf),
 }

@@ -36,14 +36,14 @@ impl Agreed {
         let refuse = |sentence: String| Err(WorkRefused::BadRequest(sentence));
         if request.version != VERSION {
             return refuse(format!(
-                "version {} was asked for, and this worker speaks {VERSION}; use the same taut at both ends",
+                "unsupported version {}: this worker supports {VERSION}; use the same taut on both hosts",
                 request.version
             ));
         }
         if !RATES.contains(&request.rate) {
             let (least, most) = RATES.into_inner();
             return refuse(format!(
-                "a rate of {} Hz makes no sense; ask for {least} to {most}",
+                "invalid rate {} Hz: must be {least} to {most}",
                 request.rate
             ));
         }
@@ -54,25 +54,24 @@ impl Agreed {
         if !datagrams.contains(&(request.datagram_bytes as usize)) {
             let (least, most) = datagrams.into_inner();
             return refuse(format!(
-                "datagrams of {} bytes cannot be carried; ask for {least} to {most}",
+                "invalid datagram length of {} bytes: must be {least} to {most}",
                 request.datagram_bytes
             ));
         }
         if !(1..=MAX_HISTORY).contains(&request.history) || request.copies > MAX_COPIES {
             return refuse(format!(
-                "a history of {} iterations and {} copies make no sense; ask for 1 to {MAX_HISTORY} and up to \
-                 {MAX_COPIES}",
+                "invalid history of {} iterations and {} copies: must be 1 to {MAX_HISTORY} and 0 to {MAX_COPIES}",
                 request.history, request.copies
             ));
         }
         if request.period_ns == Some(0) {
-            return refuse("a period of nothing cannot be kept; leave period_ns out".into());
+            return refuse("period_ns is 0: must be at least 1; or remove it".into());
         }
         let sound = offer.ports.sound_set(request);
         let SoundSet { onward, earlier, .. } = sound;
         if onward.max(earlier) > MAX_CARRIED {
             return refuse(format!(
-                "{onward} and {earlier} control values of other plugins are too many; send {MAX_CARRIED} at most"
+                "{onward} and {earlier} control values of other plugins are too many; send at most {MAX_CARRIED}"
             ));
         }
         let set = sound.block_set().map_err(|error| WorkRefused::BadRequest(error.to_string()))?;
@@ -80,8 +79,8 @@ impl Agreed {
         let kept = bytes.iter().sum::<usize>().saturating_mul(request.history as usize);
         if kept > MAX_KEPT_BYTES {
             return refuse(format!(
-                "{} iterations of {} frames are {kept} bytes to be kept, and a stream may keep {MAX_KEPT_BYTES}; ask for a \
-                 shorter history, or for shorter runs",
+                "{} iterations of {} frames need {kept} bytes, more than the maximum of {MAX_KEPT_BYTES}; use a \
+                    shorter history or shorter runs",
                 request.history, request.max_frames
             ));
         }
@@ -130,12 +129,12 @@ pub(super) fn planned(feeds: &FedStream, is_sealed: bool) -> Result<PlannedFeed,
         (false, None) => None,
         (true, _) => {
             return refuse(
-                "the key of the stream that is fed is not 32 bytes in base64; pass on its fed.key",
+                "the key of the fed stream is not 32 bytes in base64; pass its fed.key",
             );
         }
         (false, Some(_)) => {
             return refuse(
-                "a stream in cleartext feeds none that is sealed; open both with cleartext, or none",
+                "a cleartext stream cannot feed an encrypted one; open both with cleartext, or neither",
             );
         }
     };

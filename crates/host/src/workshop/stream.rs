@@ -66,8 +66,8 @@ impl StreamProcess {
         let failed = |what: &str, error: &std::io::Error| {
             WorkRefused::Failed(format!("{what}: {error}; allow more open files and processes"))
         };
-        let halt = Halt::new().map_err(|error| failed("making an event descriptor", &error))?;
-        let notes = ChildNotes::new().map_err(|error| failed("making shared memory", &error))?;
+        let halt = Halt::new().map_err(|error| failed("cannot create an event descriptor", &error))?;
+        let notes = ChildNotes::new().map_err(|error| failed("cannot create shared memory", &error))?;
         let udp_port = sockets.own.local_addr().map_or(0, |address| address.port());
         let reported = StreamReport::new(&plan, &setting.plugin, &setting.controls, udp_port);
         let reported = Arc::new(Mutex::new(reported));
@@ -85,12 +85,12 @@ impl StreamProcess {
         };
         let thread = std::thread::Builder::new().name("stream".into()).stack_size(128 << 10);
         let thread = thread.spawn(move || keeper.keep());
-        let thread = thread.map_err(|error| failed("starting a thread", &error))?;
+        let thread = thread.map_err(|error| failed("cannot start a thread", &error))?;
         let process = Self { reported, halt, thread: Some(thread) };
         match hear.recv() {
             Ok(Ok(cost)) => Ok((process, cost)),
             Ok(Err(why)) => Err(WorkRefused::Failed(why)),
-            Err(_) => Err(WorkRefused::Failed("its thread ended; start `taut work` anew".into())),
+            Err(_) => Err(WorkRefused::Failed("its thread ended; restart `taut work`".into())),
         }
     }
 
@@ -185,7 +185,7 @@ impl Keeper {
             Ok(None) => return ProcessEnd::Asked,
             Err(error) => {
                 return ProcessEnd::Fault(format!(
-                    "starting a process: {error}; allow more processes and memory"
+                    "cannot start a process: {error}; free memory, or raise ulimit -u"
                 ));
             }
         };
@@ -234,7 +234,7 @@ impl Keeper {
                     Ok(ChildEvent::Standing(standing)) => self.take(standing, &child),
                     Err(error) => {
                         return ProcessEnd::Fault(format!(
-                            "its process said nonsense: {error}; use another plugin"
+                            "its process returned invalid data: {error}; use another plugin"
                         ));
                     }
                 },
@@ -242,7 +242,7 @@ impl Keeper {
                 ChildMessage::Late if is_ready => self.rest(),
                 ChildMessage::Late => {
                     return ProcessEnd::Fault(format!(
-                        "the plugin did not begin within {BEGINNING}; use another one"
+                        "the plugin did not start within {BEGINNING}; use another one"
                     ));
                 }
                 ChildMessage::Nothing => {
@@ -361,15 +361,16 @@ fn is_possible(cost: &PluginCost) -> bool {
     [cost.fixed_ns, cost.per_frame_ns].iter().all(|nanos| nanos.is_finite() && *nanos >= 0.0)
 }
 
-const STOPPED: &str = "its process was stopped by a signal (SIGSTOP or the like) and not continued within 1 s, so it was ended";
+const STOPPED: &str = "its process was stopped by a signal such as SIGSTOP and not continued within 1 s, so it was \
+    killed";
 
 fn fault(hung: Option<u64>, status: Option<ExitStatus>) -> String {
     let how = words_of(status);
     match hung {
         Some(millis) => format!(
-            "a run of the plugin did not come to an end within {millis} ms; use another one"
+            "a run of the plugin took longer than {millis} ms; use another one"
         ),
-        None => format!("running the plugin: {how}; use another one, or tell its maker"),
+        None => format!("running the plugin: {how}; use another one, or report this to its author"),
     }
 }
 

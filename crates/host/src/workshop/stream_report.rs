@@ -83,8 +83,8 @@ impl StreamReport {
         self.state.counters = sum(&self.before, &standing.counters);
         if self.has_controls && standing.odd_controls > before.odd_controls {
             self.state.reason = Some(format!(
-                "in {} blocks a control was no number, or infinite: the plugin got it as it was; look at what sets \
-                 the controls at the master",
+                "a control was NaN or infinite in {} blocks and reached the plugin unchanged; check the source of the \
+                    controls at the master",
                 standing.odd_controls
             ));
         }

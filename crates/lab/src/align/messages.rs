@@ -30,7 +30,7 @@ impl InvalidWindow {
             Self::Silent(Tap::First) => "the first tap is silent",
             Self::Silent(Tap::Second) => "the second tap is silent",
             Self::Unlike => {
-                "the taps have nothing in common within the range that was searched; try a greater --max-delay"
+                "no common sound in the searched range; try a greater --max-delay"
             }
             Self::Ambiguous { delays, period: Some(period) } => {
                 let millis = |frames: FineFrames| frames.as_f64() * 1e3 / f64::from(rate.hertz());
@@ -42,7 +42,7 @@ impl InvalidWindow {
                 .into();
             }
             Self::Ambiguous { period: None, .. } => {
-                "several delays are as good; use a sound without echoes, or a smaller --max-delay"
+                "several delays match equally well; use a sound without echoes, or a smaller --max-delay"
             }
             Self::EndOfRange => {
                 "the best delay is at the end of the range; try a greater --max-delay"

@@ -11,7 +11,7 @@ use crate::resources::Record;
 pub(super) struct BlockMisses {
     pub(super) due: u64,
     pub(super) missed: u64,
-    /// Missed blocks in flight while every core was frozen.
+    /// Missed blocks in flight while every core was stalled.
     pub(super) in_freeze: u64,
     /// Missed blocks due while the backlog of a stall was worked off.
     pub(super) after_freeze: u64,

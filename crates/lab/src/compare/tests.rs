@@ -365,7 +365,7 @@ fn another_file_is_refused_in_one_sentence_with_what_it_is() {
         ),
         (
             &whole.as_bytes()[..whole.len() / 2],
-            "is a report that breaks off; run the experiment again",
+            "is an incomplete report; run the experiment again",
         ),
     ] {
         std::fs::write(&path, bytes).unwrap();

@@ -250,7 +250,7 @@ pub(super) fn join(
             1,
             format!(
                 "the clocks are known to ± {ends}, but sweeps are only {spacing} apart and cannot \
-                 be told apart; use a wired network, or marks"
+                 be distinguished; use a wired network, or marks"
             ),
         ));
     }

@@ -104,8 +104,8 @@ impl Children {
             if let Some(status) = ended {
                 let said = fs::read(self.folder.join(format!("{child}.err")));
                 let said = String::from_utf8_lossy(&said.unwrap_or_default()).into_owned();
-                let last = said.lines().rfind(|line| !line.is_empty());
-                let complaint = last.map(|line| line.chars().take(LONGEST).collect());
+                let complaint =
+                    last_message(&said).map(|text| text.chars().take(LONGEST).collect());
                 let printed = String::new();
                 let ended = ChildEnded { status: status.code(), printed, complaint };
                 return Ok(ChildState::Ended(ended));
@@ -130,6 +130,13 @@ impl Children {
         interrupt(self.child(child)?);
         Ok(())
     }
+}
+
+/// The last message on standard error, with its hints.
+fn last_message(said: &str) -> Option<String> {
+    let lines: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+    let begins = lines.iter().rposition(|line| !line.starts_with("hint: "))?;
+    Some(lines[begins..].join("\n"))
 }
 
 fn stay_on(cpus: &[usize]) -> Result<CpuSet, String> {
@@ -210,6 +217,9 @@ impl LabHost {
         let status =
             ended.status.map_or("a signal".to_owned(), |status| format!("status {status}"));
         let why = ended.complaint.unwrap_or(format!("it ended with {status}"));
-        self.refused(&format!("taut {role}: {}", why.trim_start_matches("taut: ")))
+        self.refused(&format!(
+            "taut {role}: {}",
+            why.trim_start_matches("taut: ").trim_start_matches("error: ")
+        ))
     }
 }

@@ -43,7 +43,7 @@ fn an_agent_reads_nothing_beside_its_folder() {
         let ask = AgentAsk::Read { file: file.into(), from: 0, most: 100 };
         let line = serde_json::to_string(&AgentRequest { id: 1, ask }).unwrap();
         let said = said(&line);
-        assert!(said[1].contains("is no name of a file of the experiment"), "{file}: {said:?}");
+        assert!(said[1].contains("invalid file name"), "{file}: {said:?}");
     }
 }
 
@@ -52,5 +52,5 @@ fn what_is_no_agent_is_said_to_be_none() {
     let place: HostPlace = "netns:taut-there-is-none".parse().unwrap();
     let Err(error) = LabHost::at(place, &Stop::default()) else { panic!("there is one") };
     let text = error.to_string();
-    assert!(text.starts_with("starting an agent at netns:taut-there-is-none: "), "{text}");
+    assert!(text.starts_with("cannot start an agent at netns:taut-there-is-none: "), "{text}");
 }

@@ -146,7 +146,7 @@ pub struct PathChanges {
     pub rate: Option<BitRate>,
     /// Largest IP packet that is carried whole; longer ones go in parts, each with its own luck
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(68..),
-          help_heading = "Network")]
+          help_heading = "Network", hide_short_help = true)]
     pub mtu: Option<u16>,
     /// Outage, such as 10s+2s: after 10 s, for 2 s; repeatable
     #[arg(long, value_name = "TIME+TIME", help_heading = "Network")]
@@ -230,8 +230,8 @@ mod tests {
         let rate = |text: &str| text.parse::<BitRate>().unwrap_err().to_string();
         snapshot!(rate("10"));
         let outage = |text: &str| text.parse::<Outage>().unwrap_err().to_string();
-        assert!(outage("2s").contains("write 10s+2s"), "{}", outage("2s"));
-        assert!(outage("2s+0s").contains("write 10s+2s"), "{}", outage("2s+0s"));
+        assert!(outage("2s").contains("use 10s+2s"), "{}", outage("2s"));
+        assert!(outage("2s+0s").contains("use 10s+2s"), "{}", outage("2s+0s"));
         assert!(outage("2+1").contains("no unit"), "{}", outage("2+1"));
     }
 
@@ -267,7 +267,7 @@ mod tests {
         };
         for (share, length, least) in [(0.9, 3.0, "9"), (0.99, 1.0, "99"), (0.7, 2.0, "2.34")] {
             let said = asked(Some(share), length).unwrap_err().to_string();
-            assert!(said.ends_with(&format!("write --burst {least} or more")), "{said}");
+            assert!(said.ends_with(&format!("use --burst {least} or more")), "{said}");
             let loss = asked(Some(share), least.parse().unwrap()).unwrap();
             assert!((loss.share() - share).abs() < 1e-9 && loss.into_bad <= 1.0 + 1e-9, "{loss:?}");
         }

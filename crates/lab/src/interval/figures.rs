@@ -19,8 +19,8 @@ const STEP_NS: f64 = 10e6;
 const STEP_WINDOW: Span = Span::from_millis(100);
 const MIN_STEP_PACKETS: usize = 3;
 
-/// Rows of a sender's ledger: intervals, lateness against its own schedule, and lateness against
-/// the media clock.
+/// Rows of a sender's packet log: intervals, lateness against its own schedule, and lateness
+/// against the media clock.
 pub(super) fn of_ledger(lines: &[LedgerLine], rate: Rate) -> Vec<ReportRow> {
     let unit = TimestampUnit::Frames(rate);
     let packets: Vec<Numbered> = lines.iter().map(|line| line.packet).collect();

@@ -128,8 +128,8 @@ fn a_host_that_is_gone_ends_it_with_a_note_and_a_case_that_failed_does_not() {
     let (invalid, notes) = second(Unmeasured::Host(refused.clone()));
     assert_eq!(invalid, [String::new(), refused.to_string(), String::new(), String::new()]);
     assert_eq!(notes, [""; 0]);
-    let (invalid, notes) = second(Unmeasured::Case("no packet came".to_owned()));
-    assert_eq!((invalid.len(), invalid[1].as_str(), notes.len()), (4, "no packet came", 0));
+    let (invalid, notes) = second(Unmeasured::Case("no packet arrived".to_owned()));
+    assert_eq!((invalid.len(), invalid[1].as_str(), notes.len()), (4, "no packet arrived", 0));
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn at_the_direct_link_waiting_for_the_device_is_told_apart_from_waking_late() {
     let log = [
         // The device polls at 1000 and wakes 40 late.
         heard(at(300), at(1040)),
-        // It stood still from 2000 to 3500: from 2000 on the packet waits for the host.
+        // It stalled from 2000 to 3500: from 2000 on the packet waits for the host.
         heard(at(1300), at(3500)),
         // Arrived after the wake-up, and was read with the others.
         heard(at(3501), at(3500)),

@@ -1,4 +1,4 @@
-//! The rungs, and published measurements of them.
+//! The cases, and published measurements of them.
 
 use core::fmt;
 

@@ -123,7 +123,7 @@ mod tests {
             assert_eq!(
                 text.parse::<BusyHost>().unwrap().to_string(),
                 text,
-                "it is told as it is asked for"
+                "displayed as requested"
             );
         }
         for text in ["", "spin:0", "spin:x", "stress-ng", "stress-ng:cpu", "stress-ng:--x,1"] {

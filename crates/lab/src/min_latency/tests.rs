@@ -36,7 +36,7 @@ fn the_least_is_found_to_a_step_and_held_once() {
         // Doubling and bisecting takes some twenty tries for hundreds of steps.
         assert!(all.len() <= 20, "{all:?}");
         let below = all.iter().any(|one| one.steps + 1 == least);
-        assert!(below || least == 0, "nobody knows what a step less does: {all:?}");
+        assert!(below || least == 0, "the result one step below is unknown: {all:?}");
     }
 }
 
@@ -230,7 +230,7 @@ fn where_all_comes_late_that_is_a_miss_and_not_a_row_that_says_nothing() {
     let seen = seen(outcome.clone());
     assert_eq!((seen.finding, &seen.row.invalid), (SearchResult::Missed, &None));
     snapshot!(seen.lacked);
-    // Lines missing in the ledger are not missed packets.
+    // Lines missing in the packet log are not missed packets.
     outcome.heard.incomplete_files.push("the ledger is incomplete".into());
     assert_eq!(self::seen(outcome).finding, SearchResult::InvalidWindow);
 }
@@ -320,9 +320,9 @@ fn holds_that_failed_for_xruns_alone_are_told_with_what_mends_those() {
         report.notes[0].clone()
     };
     let reported =
-        "failed for xruns alone, which are the devices', whatever the latency is: more --periods";
+        "failed only by device xruns, which do not depend on the latency: more --periods";
     assert!(of(&[]).contains(reported), "{}", of(&[]));
-    assert!(!of(&[3000]).contains("for xruns alone"), "{}", of(&[3000]));
+    assert!(!of(&[3000]).contains("only by device xruns"), "{}", of(&[3000]));
 }
 
 #[test]
@@ -357,7 +357,7 @@ fn tries_in_which_the_host_froze_are_rows_of_their_own_and_are_told() {
         .iter()
         .map(|row| row.figures.iter().find(|figure| figure.key == "result").unwrap().value.clone())
         .collect();
-    assert_eq!(results, ["host froze", "host froze", "whole", "whole"]);
+    assert_eq!(results, ["host stalled", "host stalled", "whole", "whole"]);
     assert!(report.notes[0].ends_with(": 2"), "{:?}", report.notes);
     snapshot!(report.notes[1]);
 }
@@ -396,6 +396,6 @@ fn where_nothing_goes_or_nothing_can_be_found_out_the_reason_is_told_and_no_leas
     let report = lab_report(|_, _, _| Err(refused()));
     assert_eq!(names(&report), ["3ms", "3ms, try 2"]);
     assert_eq!(report.rows[1].invalid, Some(refused().to_string()));
-    assert!(report.notes[1].contains("gave up"), "{:?}", report.notes);
+    assert!(report.notes[1].contains("search aborted"), "{:?}", report.notes);
     assert!(!report.says_something());
 }

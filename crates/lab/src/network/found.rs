@@ -101,9 +101,9 @@ mod tests {
         sizes.add("overhead_share", "overhead", 0.232);
         let rows = [stream("silent", 5000, 0), stream("bulk TCP", 5020, 3), sizes];
         let reported = sentences(&rows);
-        let tcp = "beside bulk TCP: the median latency was 20us longer than in silence, and 3 of 100 packets were \
+        let tcp = "with bulk TCP: the median latency was 20us longer than in silence, and 3 of 100 packets were \
                    missed, 0 of 100 in silence";
-        let heads = "of a frame so much is no sound, by packet, with the bytes of each head: 1ms 23 % (RTP 12, UDP 8, \
+        let heads = "overhead of a frame, by packet length, with the bytes of each header: 1ms 23 % (RTP 12, UDP 8, \
                      IP 20, Ethernet 18)";
         assert_eq!(reported, [tcp, heads]);
         let shorter = sentences(&[stream("silent", 5000, 0), stream("bulk TCP", 4990, 0)]);

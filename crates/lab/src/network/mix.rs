@@ -228,7 +228,7 @@ mod tests {
             |ports: &[u16], more| unseen("silent", "the sender", &tap(ports, more), Some(5004));
         for ports in [&[7, 8][..], &[7, 5004], &[7, 5005]] {
             let notes = reported(ports, true);
-            assert!(notes.len() == 1 && notes[0].contains("among other UDP"), "{notes:?}");
+            assert!(notes.len() == 1 && notes[0].contains("counts as other UDP"), "{notes:?}");
             assert_eq!(reported(ports, false), [""; 0]);
         }
         assert_eq!(reported(&[7, 5004, 5005], true), [""; 0]);

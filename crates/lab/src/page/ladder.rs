@@ -159,8 +159,8 @@ fn stacked(
     chart
 }
 
-/// Shortens a name to this many characters. Keeps its beginning, which names the rung, and its end,
-/// which distinguishes rows of one rung.
+/// Shortens a name to this many characters. Keeps its beginning, which names the case, and its end,
+/// which distinguishes rows of one case.
 fn fitted(name: &str, room: usize) -> String {
     const HEAD: usize = 5;
     let length = name.chars().count();

@@ -223,7 +223,7 @@ mod tests {
         for (at, value) in &mut values {
             *value += (300.0 * (*at as f64 / 40.5e6 * core::f64::consts::TAU).sin()) as i64;
         }
-        // One packet in a hundred never arrived, and the host stood still once.
+        // One packet in a hundred never arrived, and the host stalled once.
         values.retain(|(at, _)| at % 97_000_000 != 0);
         values[9_000].1 += 30_000_000;
         let found = Periods::of(&values).unwrap().named;

@@ -41,7 +41,7 @@ impl fmt::Display for LabReport {
 
 pub(crate) fn stalls_seen(count: u64) -> String {
     let stalls = if count == 1 { "stall" } else { "stalls" };
-    format!("{count} {stalls} that every core saw")
+    format!("{count} {stalls} of all cores")
 }
 
 fn is_same(one: &HostDescription, other: &HostDescription) -> bool {

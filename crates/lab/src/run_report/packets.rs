@@ -1,4 +1,4 @@
-//! All packets of a run, from its ledger.
+//! All packets of a run, from its packet log.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -43,7 +43,7 @@ impl RunPacket {
 }
 
 impl RunPackets {
-    /// Reads the ledger of a sender or receiver; skips packets of unknown capture time.
+    /// Reads the packet log of a sender or receiver; skips packets of unknown capture time.
     pub fn read(path: &Path) -> Result<Self, LedgerError> {
         Self::of(BufReader::new(File::open(path)?))
     }
@@ -87,7 +87,7 @@ impl RunPackets {
         }
         let begin = self.begin(stream)?;
         if let Some(first) = series.begin() {
-            // Keeps the run's figures, which include all packets: the ledger may end early.
+            // Keeps the run's figures, which include all packets: the packet log may end early.
             let measured = row.measured;
             *row = core::mem::take(row).with(&series);
             row.measured = measured.or(row.measured);

@@ -8,7 +8,7 @@ fn at(micros: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_micros(micros)
 }
 
-/// Log of a core that is checked every millisecond for a second, and frozen in these intervals.
+/// Log of a core that is checked every millisecond for a second, and stalled in these intervals.
 fn noted(core: usize, frozen: &[(i64, i64)]) -> CoreLog {
     let mut late = Series::with_room(1000);
     let mut schedule = OpenSchedule::new(at(0), Span::from_millis(1), at(1_000_000));
@@ -88,11 +88,10 @@ fn a_core_that_cannot_be_had_is_a_void_row_and_the_others_are_measured() {
 #[test]
 fn the_verdict_names_the_worst_core_and_what_a_stream_must_ride_out() {
     let report = reported(&[noted(0, &[]), noted(3, &[(300_000, 312_000)])], |_| false);
-    let verdict = "99 of 100 wake-ups were no more than 2.02ms late, on core 3 as the worst; it never froze meanwhile";
+    let verdict = "99 of 100 wake-ups were at most 2.02ms late, on core 3 as the worst; the host never stalled";
     assert!(report.notes.iter().any(|note| note == verdict), "{:?}", report.notes);
     let report =
         reported(&[noted(0, &[(500_000, 540_000)]), noted(1, &[(510_000, 530_000)])], |_| false);
-    let verdict = "it froze once, for up to 20.02ms: a stream of which less than that lies in the receiver's device \
-                   has an xrun then";
+    let verdict = "the host stalled once, for up to 20.02ms: a receiver with a shorter device buffer has an xrun then";
     assert!(report.notes.iter().any(|note| note.ends_with(verdict)), "{:?}", report.notes);
 }

@@ -6,7 +6,7 @@ use tautline_report::ledger::SentPacket;
 
 use super::StreamOutcome;
 
-/// Maximum distance in packets between both ends' last packets, such as losses when a host froze.
+/// Maximum distance in packets between both ends' last packets, such as losses when a host stalled.
 const MAX_APART: i64 = 512;
 const ENOUGH: usize = 4096;
 /// Packets cannot arrive before they left, but timestamps and launch times have errors.

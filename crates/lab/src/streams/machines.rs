@@ -213,7 +213,7 @@ fn missed(
 ) -> Option<Meanwhile> {
     let heard = counted.iter().filter(|(_, packet)| packet.is_received());
     let heard: std::collections::HashSet<u32> = heard.map(|(_, packet)| packet.timestamp).collect();
-    // The ledger is another machine's data: an extreme time must not allocate all seconds in
+    // The packet log is another machine's data: an extreme time must not allocate all seconds in
     // between.
     let (mut begin, mut seconds) = (None, BTreeMap::new());
     for (timestamp, capture) in departures {

@@ -1,5 +1,5 @@
-//! A stream as a report row: figures per packet from the ledgers, uncertainty from the receiver's
-//! report.
+//! A stream as a report row: figures per packet from the packet logs, uncertainty from the
+//! receiver's report.
 
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::ledger::{LedgerPacket, ReceivedPacket, STAGES, SentPacket, length, lengths};
@@ -35,7 +35,7 @@ impl StreamOutcome {
         if row.missed.is_some_and(|missed| missed.missed > 0) {
             self.missed_by(&counted).tell(&mut row);
         }
-        // Of the whole run: the ledger does not show when a host froze.
+        // Of the whole run: the packet log does not show when a host stalled.
         if let Some(frozen) = stream.map(frozen).filter(|count| *count > 0) {
             row.add("host_stalled", "missed in host stalls, whole run", frozen);
         }
@@ -63,7 +63,7 @@ impl StreamOutcome {
         row.events = self.xruns(&counted);
         row.events.extend(never_sent.events());
         self.tell_unread(&mut row);
-        // Lines missing in a ledger would count as missed packets.
+        // Lines missing in a packet log would count as missed packets.
         row.invalid = self.unwritten();
         // Figures of another scheduler do not answer the request.
         row.invalid = row.invalid.or_else(|| self.refused.clone());
@@ -171,7 +171,7 @@ impl StreamOutcome {
 
     /// Counted packets with their capture times: after settling, until the sender's end. If the
     /// receiver cannot know most of these times (AVTP with an unreliable clock), they come from the
-    /// sender's ledger.
+    /// sender's packet log.
     pub(crate) fn counted(&self) -> Vec<(LocalTime, ReceivedPacket)> {
         let heard = || self.arrivals.iter().filter(|packet| packet.stream == 0);
         let known = heard().filter(|packet| packet.sender[0].is_some()).count();

@@ -1,5 +1,6 @@
 //! Packets never sent: the sender's device lost their sound (an xrun), or its kernel had no room.
-//! They have no ledger line; media time continues, so there is a gap between two packets that left.
+//! They have no packet log line; media time continues, so there is a gap between two packets that
+//! left.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +59,7 @@ impl NeverSent {
         };
         let nanos = |frames: u32| i64::from(frames) * 1_000_000_000 / i64::from(rate.max(1));
         let begin = departures.first().map_or(0, |first| first.capture);
-        // The ledger is another machine's data: media times may be anything.
+        // The packet log is another machine's data: media times may be anything.
         let mut room = rate.saturating_mul(LONGEST_SECONDS);
         let gap = |(capture, step): (i64, u32)| {
             // A loss is seldom whole packets; a partly lost packet is missed.

@@ -122,7 +122,7 @@ fn of_many_rows_the_worst_is_open() {
     let page = page(&ladder());
     assert_eq!(count(&page, "<details>"), 9);
     assert_eq!(count(&page, "<details open=\"open\">"), 1);
-    assert!(page.contains("Row by row") && page.contains("Measured less configured"));
+    assert!(page.contains("Row by row") && page.contains("Measured minus configured"));
     assert!(page.contains("thesis, table 3.4"));
 }
 

@@ -107,7 +107,7 @@ pub(crate) fn stream(packets: usize, latency_us: f64, seed: u64) -> ReportRow {
         }];
     }
     for worst in &mut row.worst {
-        worst.cause = Some("wakeup 6.51 ms, wire 161 µs; every core stood still".into());
+        worst.cause = Some("wakeup 6.51 ms, wire 161 µs; all cores stalled".into());
     }
     row.add("packets_received", "packets received", packets);
     row.add("rest_ns", "rest", 7_312);

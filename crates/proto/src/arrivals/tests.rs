@@ -25,7 +25,8 @@ fn at(millis: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_millis(millis)
 }
 
-/// A packet that arrives `transit` microseconds after its capture and meets the DAC after 5 ms.
+/// Returns a packet that arrives `transit` microseconds after its capture and meets the DAC after 5
+/// ms.
 fn packet(millis: i64, transit: i64) -> PacketTrace {
     let (capture, arrival) = (at(millis), at(millis) + Span::from_micros(transit));
     let handed = capture + Span::from_micros(1_010);
@@ -44,7 +45,7 @@ fn packet(millis: i64, transit: i64) -> PacketTrace {
     }
 }
 
-/// Totals with these late and lost packets and device underruns.
+/// Returns totals with these numbers of late packets, lost packets and device underruns.
 fn standing(millis: i64, (late, lost, starved): (u64, u64, u64)) -> StreamTotals {
     let mut faults = Faults::NONE;
     let harm = Harm { lost: lost as u32, ..Harm::default() };
@@ -56,7 +57,7 @@ fn never(_: LocalTime, _: LocalTime) -> bool {
     false
 }
 
-/// One second of packets with a transit of 1.2 ms.
+/// Returns the state after one second of packets with a transit time of 1.2 ms.
 fn after_a_second() -> Arrivals {
     let mut arrivals = arrivals();
     for millis in 0..1_000 {
@@ -73,7 +74,7 @@ fn after_a_second() -> Arrivals {
 fn what_is_needed_is_what_packets_and_device_take() {
     let arrivals = after_a_second();
     let needed = arrivals.needed().unwrap();
-    // Transit, device ring, and at most a little more than 0.1 ms.
+    // The sum of the transit time, the device ring, and at most little more than 0.1 ms.
     assert!(needed > Span::from_micros(3_200) && needed < Span::from_micros(3_330), "{needed}");
     assert_eq!(arrivals.advised(), Some(Span::from_micros(3_300)));
 }
@@ -84,7 +85,7 @@ fn what_is_advised_waits_for_repair_where_more_is_lost_than_may_be() {
     let budget = Span::from_millis(10);
     arrivals.set_repair(budget, 50_000_000);
     assert_eq!(arrivals.advised(), Some(Span::from_micros(13_300)));
-    // One packet time, the ring, and the budget.
+    // The sum of one packet time, the ring, and the budget.
     assert_eq!(arrivals.repair_takes(), Some(Span::from_millis(13)));
     arrivals.set_repair(budget, 50_000);
     assert_eq!(arrivals.advised(), Some(Span::from_micros(3_300)));
@@ -119,7 +120,8 @@ fn packets_late_by_a_step_ask_for_nothing_whenever_they_are_told_of() {
     let by_step = packet(1_000, 3_020_000);
     let stepped = |millis| StreamTotals { step, ..standing(millis, (1, 0, 0)) };
     let needed = after_a_second().advised();
-    // Before the totals that report the step, with them, and after them; the last is the network's.
+    // Packets before, with and after the totals that report the step. The network caused the last
+    // one.
     let mut arrivals = after_a_second();
     arrivals.enter(&by_step);
     arrivals.stand(standing(4_000, (0, 0, 0)), never);
@@ -192,7 +194,7 @@ fn arrivals_by_another_clock_are_not_mixed_with_those_before() {
             arrivals.poll(at(millis), false);
         }
     }
-    // Minimum: one packet and the ring.
+    // The minimum is one packet plus the ring.
     assert_eq!(arrivals.needed(), Some(Span::from_millis(3)));
     assert_eq!(arrivals.advised(), Some(Span::from_millis(3)));
 }

@@ -195,7 +195,8 @@ impl CallerTransport {
         }
     }
 
-    /// Records that the called end has no audio to send: its silence does not mean that the path failed.
+    /// Records that the called end has no audio to send: its silence does not mean that the path
+    /// failed.
     pub const fn peer_is_silent(&mut self, now: LocalTime) {
         self.choice.heard(now);
     }

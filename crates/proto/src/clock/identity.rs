@@ -118,7 +118,7 @@ mod tests {
             let reported = here.reported(offset);
             assert_eq!(here.wall_offset(reported), Some(offset));
             assert_eq!(there.wall_offset(reported), None);
-            assert_ne!(reported.veiled, offset.as_nanos().cast_unsigned(), "unreadable on other hosts");
+            assert_ne!(reported.veiled, offset.as_nanos().cast_unsigned(), "another host reads it");
         }
     }
 }

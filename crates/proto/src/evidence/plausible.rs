@@ -1,30 +1,30 @@
-//! Sample formats in which bytes can be sound. In a wrong format, low bytes become high bytes:
-//! noise at full scale, or floats that no converter produces.
+//! Sample formats in which bytes may be sound. In a wrong format, low bytes become high bytes. The
+//! result is noise at full scale, or floats that no converter produces.
 
 use core::ops::RangeInclusive;
 
 use tautline_dsp::format::{SampleFormat, decode};
 
-/// Sample formats not ruled out.
+/// Sample formats that are not excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plausible([bool; 4]);
 
 impl Plausible {
-    /// Most likely first.
+    /// Sample formats, the most likely first.
     pub(super) const FORMATS: [SampleFormat; 4] =
         [SampleFormat::L24, SampleFormat::L16, SampleFormat::F32, SampleFormat::L32];
 
-    /// Checks whole frames of `frame_bytes`. Silence rules nothing out.
+    /// Checks whole frames of `frame_bytes`. Silence excludes no format.
     pub(super) fn of(sound: &[u8], frame_bytes: usize) -> Self {
         let levels = Self::FORMATS.map(|format| level(format, sound, frame_bytes));
         let mut allowed = levels.map(|level| level.is_some());
-        // Low bytes of quiet samples are small too, yet loud compared with the samples they belong
-        // to.
+        // Low bytes of quiet samples are small too, but loud compared with their samples.
         if let [Some(of_24), Some(of_16), ..] = levels {
             allowed[0] = of_24 <= of_16 * LOUDER;
         }
-        // 24 or 16 bits in 32 leave the last byte of each sample 0, which 16-bit sound does not for
-        // long. A four-byte frame may be 16-bit stereo with a silent second channel.
+        // With 24 or 16 bits in 32, the last byte of each sample is 0. 16-bit sound does not have
+        // such bytes for long. A frame of four bytes may be 16-bit stereo with a silent second
+        // channel.
         let words = sound.as_chunks::<4>().0.iter().filter(|word| **word != [0; 4]);
         let begins_whole = frame_bytes.is_multiple_of(4);
         let (count, wide, third) = words.fold((0, true, false), |(count, wide, third), word| {
@@ -41,17 +41,19 @@ impl Plausible {
     }
 }
 
-/// Minimum samples of a channel to rule anything out.
+/// Minimum number of samples of a channel to exclude a format.
 const ENOUGH: usize = 64;
-/// Level of a wrong width. Evenly distributed full-scale noise has a mean of 0.5: low bytes became
-/// high bytes. Loud music reaches this level too, but is no quieter in another format.
+/// Level that shows a wrong width. Evenly distributed full-scale noise has a mean of 0.5, because
+/// low bytes became high bytes. Loud music reaches this level too, but is not quieter in another
+/// format.
 pub(crate) const NOISE: f32 = 0.42;
-/// 24 bits louder than the same bytes as 16 bits by more than this factor are not 24 bits.
+/// 24-bit samples that are louder than the same bytes as 16 bits by more than this factor are not
+/// 24-bit samples.
 pub(crate) const LOUDER: f32 = 8.0;
-/// Magnitudes of float samples other than 0: from 240 dB below full scale to 18 dB above.
+/// Magnitudes of float samples other than 0, from 240 dB below full scale to 18 dB above.
 pub(crate) const FLOATS: RangeInclusive<f32> = 1e-12..=8.0;
 
-/// Mean level of the non-zero samples; `None` if this format is impossible.
+/// Returns the mean level of the non-zero samples. `None` if this format is impossible.
 fn level(format: SampleFormat, sound: &[u8], frame_bytes: usize) -> Option<f32> {
     let bytes = format.bytes();
     if frame_bytes == 0 || !frame_bytes.is_multiple_of(bytes) {
@@ -87,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// Noise of this peak in its wire format.
+    /// Returns noise with this peak in its wire format.
     fn sound(format: SampleFormat, channels: usize, peak: f32) -> Vec<u8> {
         // Knuth's multiplier (The Art of Computer Programming 2, §3.3.4).
         let mut random = 7_u64;
@@ -122,7 +124,7 @@ mod tests {
                 }
             }
         }
-        // 24 bits in 32.
+        // 24 bits in 32 bits.
         let wide: Vec<u8> =
             sound(L24, 2, 0.5).chunks(3).flat_map(|x| [x[0], x[1], x[2], 9]).collect();
         let plausible = Plausible::of(&wide, 8);
@@ -140,7 +142,7 @@ mod tests {
             let plausible = Plausible::of(&wide, 4 * channels);
             assert!(plausible.allows(L32) && !plausible.allows(L16), "{inner:?} {channels}");
         }
-        // Left channel only.
+        // Only the left channel has sound.
         let mut left = sound(L16, 2, 0.3);
         left.chunks_mut(4).for_each(|frame| frame[2..].fill(0));
         assert!(Plausible::of(&left, 4).allows(L16));

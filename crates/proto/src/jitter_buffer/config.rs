@@ -13,24 +13,24 @@ use crate::time::Span;
 /// Configuration of a jitter buffer.
 #[derive(Debug, Clone)]
 pub struct JitterBufferConfig {
-    /// Format of the stream. Its packet length is a hint: packets of any length are accepted.
+    /// Format of the stream. Its packet length is only a hint: packets of any length are accepted.
     pub format: StreamFormat,
-    /// Wire format of its packets, and accepted codings.
+    /// Wire format of the packets, and the accepted codings.
     pub wire: Arc<dyn Unpack>,
     /// Delay from capture to presentation.
     pub link_offset: Span,
-    /// Delay from capture to the presentation time that packets carry, if there is no announcement.
+    /// Delay from capture to the presentation time in packets, if the sender announces none.
     pub presented_after: Span,
-    /// Whether `presented_after` was announced or configured. If not, it is a default, and captures
-    /// derived from it do not count as known.
+    /// Whether `presented_after` was announced or configured. If it is a default, capture times
+    /// that are derived from it do not count as known.
     pub captures_reported: bool,
-    /// Maximum deviation of an AVTP presentation time from that expected from the sequence number.
-    /// Beyond it the talker has restarted.
+    /// Maximum deviation of an AVTP presentation time from the time expected from the sequence
+    /// number. Beyond it the talker has restarted.
     pub presentation_tolerance: Span,
-    /// Resampler quality, for a card whose clock differs from the sender's.
+    /// Quality of the resampler, for a card whose clock differs from the sender's.
     pub resampler: Quality,
-    /// Creates decoders of compressed streams: of the stream's codec, or of all codecs if each
-    /// packet carries its coding.
+    /// Creates the decoders of compressed streams: that of the stream's codec, or those of all
+    /// codecs if each packet carries its coding.
     pub decoders: Option<MakeDecoder>,
 }
 

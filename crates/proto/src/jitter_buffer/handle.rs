@@ -23,13 +23,13 @@ static SILENCE: [u8; MAX_DATAGRAM_BYTES] = [0; MAX_DATAGRAM_BYTES];
 pub(super) struct PacketMeasure {
     frames: Frames,
     format: StreamFormat,
-    /// Result of the frame counter, if one is needed.
+    /// Outcome of the frame counter, if the stream needs one.
     sequel: Sequel,
 }
 
 impl JitterBuffer {
-    /// Takes a datagram of unknown origin. `arrival` is the kernel's timestamp, `read` the time of
-    /// reading.
+    /// Takes a datagram from any sender. `arrival` is the kernel's timestamp, `read` the time at
+    /// which the program read the datagram.
     pub fn handle<'a>(
         &mut self,
         datagram: &'a [u8],
@@ -40,7 +40,8 @@ impl JitterBuffer {
         self.handle_telling(datagram, &arrived, &mut |_| {})
     }
 
-    /// Takes a datagram; reports playable frames to `brought`, also of packets that it restores.
+    /// Takes a datagram, and reports playable frames to `brought`, including frames of packets that
+    /// it restores.
     pub fn handle_telling<'a>(
         &mut self,
         datagram: &'a [u8],
@@ -59,9 +60,9 @@ impl JitterBuffer {
         }
     }
 
-    /// Takes a packet whose position must be counted first. Its capture precedes its presentation
-    /// by the announced or configured delay. Later latency changes request another presentation
-    /// instead.
+    /// Takes a packet whose position must be counted first. Its capture time is its presentation
+    /// time minus the announced or configured delay. A later change of the latency requests another
+    /// presentation time and does not change the capture time.
     #[inline(never)]
     fn count<'a>(
         &mut self,
@@ -104,8 +105,8 @@ impl JitterBuffer {
         Received::Invalid(reason)
     }
 
-    /// Checks the packet against the stream's format. Another coding is valid for a new source, or
-    /// if each packet carries its coding (RFC 3550 §5.1).
+    /// Checks the packet against the format of the stream. Another coding is valid for a new
+    /// source, or if each packet carries its coding (RFC 3550 §5.1).
     pub(super) fn measure(&self, packet: &MediaPacket<'_>) -> Result<PacketMeasure, Invalid> {
         let mut format = self.format;
         let (wire, coding) = (&self.config.wire, packet.head.coding);
@@ -158,8 +159,8 @@ impl JitterBuffer {
                 (sequence, media)
             }
             Admission::Resumed { sequence, media } => {
-                // Frames sent before are played to the end. A card drifts while its talker is
-                // silent, so new frames get their own clock line.
+                // Earlier frames are played to the end. The card drifts while its talker is silent,
+                // so later frames get their own clock line.
                 let playing = self.phase == Phase::Playing;
                 let heard = playing && self.renderer.place().is_some_and(|place| place.frame < end);
                 self.placement.begin_run(media, end, heard);
@@ -169,7 +170,7 @@ impl JitterBuffer {
                 (sequence, media)
             }
             Admission::Jumped { sequence, media } => {
-                // Timestamps now map to other times; reports and arrivals provide the new mapping.
+                // Timestamps now map to other times. Reports and arrivals provide the new mapping.
                 self.placement.begin_run(media, end, false);
                 self.proof.restart_pace();
                 self.restart(Resync::Jump);
@@ -215,7 +216,7 @@ impl JitterBuffer {
         self.counters.media_clock_restarts += u64::from(sequel == Sequel::SaidAnew);
         if let Some(before) = self.turns.came(sequence) {
             if before.repaired {
-                // It may still restore other packets.
+                // This packet may still restore other packets.
                 self.counters.reordered += 1;
                 self.tally.came(newest.map(|newest| sequence - newest));
                 let came = PackedSlot::from(&Slot { media, frames, ..before });
@@ -248,7 +249,8 @@ impl JitterBuffer {
             let bytes = packet.payload.len();
             self.bitrate = format.coder.and_then(|coder| coder.bitrate_of(bytes, frames));
         }
-        // Muting only fades the sound out, and a single wrong float may be 10³⁸.
+        // Muting only fades the sound out, and a single wrong float may be 10³⁸. So replace the
+        // samples.
         let payload = match self.proof.is_silenced() {
             true => &SILENCE[..packet.payload.len().min(SILENCE.len())],
             false => packet.payload,
@@ -273,7 +275,7 @@ impl JitterBuffer {
             repaired: false,
         });
         let given_up = self.turns.make_room(sequence, || {
-            // If the device stands still, frames that were due meanwhile will not be requested.
+            // If the device stands still, it will not request the frames that were due meanwhile.
             let (place, due) = (self.renderer.place()?, self.placement.due(read)?);
             Some(place.frame.max(due.point.frame))
         });
@@ -283,7 +285,7 @@ impl JitterBuffer {
         self.counters.lost -= u64::from(self.turns.keep(kept));
         self.repair(packet, &kept, &format, brought);
         let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
-        // Compressed frames are reported once decoded ([`Self::take_decoded`]).
+        // Compressed frames are reported after decoding ([`Self::take_decoded`]).
         if format.coder.is_none() {
             self.tell_playable(placed, &kept, brought);
         }
@@ -301,8 +303,8 @@ impl JitterBuffer {
         }
     }
 
-    /// Gives up frames due before `now`, when packets no longer fit since no block was requested.
-    /// Returns whether there were any.
+    /// Skips frames that were due before `now` if packets do not fit because no block was
+    /// requested. Returns whether there were any.
     fn catch_up(&mut self, now: LocalTime) -> bool {
         let (Some(due), Some(place)) = (self.placement.due(now), self.renderer.place()) else {
             return false;
@@ -332,7 +334,7 @@ impl JitterBuffer {
         }
     }
 
-    /// Result for a placed packet; counts late and early ones.
+    /// Returns the outcome for a placed packet, and counts late and early packets.
     fn answer<'a>(
         &mut self,
         placed: Placed,
@@ -342,7 +344,7 @@ impl JitterBuffer {
     ) -> Received<'a> {
         match placed {
             Placed::Whole => {
-                // Before playback begins, any packet fits.
+                // Any packet fits before playback begins.
                 if self.phase == Phase::Playing {
                     self.step.reset();
                 }
@@ -357,7 +359,7 @@ impl JitterBuffer {
         }
     }
 
-    /// Counts a packet that came after its turn began, and returns its trace.
+    /// Counts a packet that arrived after its turn began, and returns its trace.
     #[cold]
     fn late(&mut self, kept: &PackedSlot, read: LocalTime) -> PacketTrace {
         let dac = self.placement.presentation(kept.media).unwrap_or(read);
@@ -369,7 +371,7 @@ impl JitterBuffer {
         passage
     }
 
-    /// Measures the transit time, if requested and the packet carries its departure time.
+    /// Measures the transit time, if that is requested and the packet carries its departure time.
     fn observe_transit(&mut self, packet: &MediaPacket<'_>, arrival: LocalTime) {
         let Some(meter) = &mut self.transit else { return };
         let (Some(source), Some(capture)) = (&self.source, packet.head.capture) else { return };

@@ -1,5 +1,4 @@
-//! Handles packets that need more than the configured latency, when their sender does not announce
-//! its latency.
+//! Handles packets that need more than the configured latency if their sender announces no latency.
 
 use super::JitterBuffer;
 use crate::ledger::PacketTrace;
@@ -10,14 +9,15 @@ use crate::unannounced::{Need, Unannounced};
 pub(super) struct Measuring {
     packets: Unannounced,
     need: Option<Need>,
-    /// SSRC whose packets need no measuring.
+    /// SSRC of a sender whose packets need no measurement.
     announced: Option<u32>,
     raises: bool,
 }
 
 impl JitterBuffer {
-    /// Measures packets of senders without announcement, for a device with a ring of this length.
-    /// With `raises` the latency rises as needed, up to [`JitterBuffer::longest_link_offset`].
+    /// Measures packets of senders without an announcement, for a device with a ring of this
+    /// length. With `raises`, the latency rises as needed, up to
+    /// [`JitterBuffer::longest_link_offset`].
     pub fn measure_unannounced(&mut self, ring: Span, raises: bool) {
         let packets = Unannounced::new(ring + self.look_ahead());
         self.measuring = Some(Measuring { packets, need: None, announced: None, raises });
@@ -30,7 +30,8 @@ impl JitterBuffer {
         }
     }
 
-    /// An unknown sender's card never shares our clock: its sound is resampled eventually.
+    /// Look-ahead of the resampler. The card of an unknown sender never shares our clock, so its
+    /// sound is resampled eventually.
     fn look_ahead(&self) -> Span {
         self.format.rate.span_of(Frames::from_len(self.config.resampler.half()))
     }
@@ -41,14 +42,14 @@ impl JitterBuffer {
         }
     }
 
-    /// Stops measuring the sender `ssrc`, which may not be the current source yet.
+    /// Stops measuring the sender `ssrc`, even if it is not the current source yet.
     pub(crate) fn hear_announcement(&mut self, ssrc: u32) {
         if let Some(measuring) = &mut self.measuring {
             measuring.announced = Some(ssrc);
         }
     }
 
-    /// Whether the current source is measured and sent no announcement.
+    /// Whether the current source is measured because it sent no announcement.
     fn is_measured(&self) -> bool {
         let ssrc = self.source.as_ref().map(|source| source.stream().ssrc());
         let measuring = self.measuring.as_ref().filter(|_| ssrc.is_some());
@@ -60,8 +61,8 @@ impl JitterBuffer {
         self.is_measured() && !self.config.wire.presents()
     }
 
-    /// Latency that the packets of the current source need, if it exceeded the configured one and
-    /// was not announced.
+    /// Latency that the packets of the current source need. `None` unless it exceeds the configured
+    /// latency and the sender announces none.
     pub fn need(&self) -> Option<Need> {
         self.measuring.as_ref()?.need
     }
@@ -73,15 +74,15 @@ impl JitterBuffer {
         }
     }
 
-    /// Forgets late packets that a step of the sender caused, not the network.
+    /// Discards late packets that a step of the sender caused, not the network.
     pub(super) const fn forget_late(&mut self) {
         if let Some(measuring) = &mut self.measuring {
             measuring.packets.forget_late();
         }
     }
 
-    /// Call before a packet is placed. Ignores packets with presentation times: their latency is
-    /// the talker's, and unknown.
+    /// Measures a packet before it is placed. Ignores packets with presentation times, because the
+    /// talker determines their latency.
     pub(super) fn measure_length(&mut self, frames: Frames) {
         if self.config.wire.presents() {
             return;
@@ -90,7 +91,7 @@ impl JitterBuffer {
         self.ask(|packets, kept| packets.observe_length(rate.span_of(frames), kept));
     }
 
-    /// Call after a packet was placed too late.
+    /// Measures a packet that was placed too late.
     pub(super) fn measure_late(&mut self, passage: &PacketTrace) {
         let Some(transit) = passage.transit() else { return };
         self.ask(|packets, kept| packets.observe_late(passage.arrival, transit, kept));

@@ -1,12 +1,12 @@
-//! Detects steps: after a sender paused without advancing its timestamps, or a path became longer,
-//! all packets are late by the same time. That is not jitter: the stream is placed again, at the
-//! same latency.
+//! Detection of steps. A step happens if a sender pauses without advancing its timestamps, or if a
+//! path becomes longer. All packets are then late by the same time, which is not jitter. The stream
+//! is placed again, with the same latency.
 
 use super::{JitterBuffer, Resync};
 use crate::source::Source;
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 
-/// Time from the arrival of the first packet made late by a step until the packet that proved it.
+/// Time from the first packet that a step made late to the packet that proved the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LateRun {
     /// Arrival of the first late packet.
@@ -16,7 +16,8 @@ pub struct LateRun {
 }
 
 impl LateRun {
-    /// Joins close runs: the ordinary thread polls only the last one, and must not miss any.
+    /// Combines runs that are close together. The ordinary thread sees only the last run, and must
+    /// not miss any.
     pub(crate) fn after(self, before: Option<Self>) -> Self {
         let joins = before.filter(|before| self.from - before.to < Span::from_secs(1));
         Self { from: joins.map_or(self.from, |before| before.from), ..self }
@@ -26,9 +27,9 @@ impl LateRun {
 /// Consecutive packets that are late by about the same time.
 #[derive(Debug, Clone, Copy)]
 struct Agreeing {
-    /// Arrival of the first late packet, whether or not later ones agree with it.
+    /// Arrival of the first late packet, even if later packets do not agree with it.
     late_since: LocalTime,
-    /// Arrival of the first packet that agrees with all later ones.
+    /// Arrival of the first packet that agrees with all later packets.
     since: LocalTime,
     packets: u32,
     least: Span,
@@ -39,11 +40,12 @@ struct Agreeing {
 pub(super) struct StepFinder(Option<Agreeing>);
 
 impl StepFinder {
-    /// Minimum duration of agreement: packets held up by a queue or a host arrive at once.
+    /// Minimum time for which packets must agree. Packets delayed by a queue or a host arrive
+    /// together.
     const LASTS: Span = Span::from_millis(40);
     const PACKETS: u32 = 3;
-    /// Maximum difference. A queue that drains at twice the stream's rate causes a difference of
-    /// [`Self::LASTS`].
+    /// Maximum difference between packets that agree. A queue that drains at twice the rate of the
+    /// stream causes a difference of [`Self::LASTS`].
     const SPREAD: Span = Span::from_millis(10);
 
     pub(super) const fn reset(&mut self) {
@@ -54,9 +56,10 @@ impl StepFinder {
         self.0.is_some()
     }
 
-    /// Adds a late packet that arrived `behind` the fastest; `spread` is the usual variation. Once
-    /// packets agree, returns the step and the arrival of the first late packet: those before the
-    /// agreeing ones were late by the step plus another cause, such as a busy host.
+    /// Adds a late packet that arrived `behind` the fastest packet. `spread` is the usual
+    /// variation. When packets agree, returns the step and the arrival of the first late packet.
+    /// Late packets before the agreeing ones had another cause in addition to the step, such as a
+    /// busy host.
     fn observe(
         &mut self,
         arrival: LocalTime,
@@ -81,10 +84,10 @@ impl StepFinder {
 }
 
 impl JitterBuffer {
-    /// Adds a late packet. Places the stream again after a step; returns whether it did.
+    /// Adds a late packet, and places the stream again after a step. Returns whether it did.
     pub(super) fn follow_step(&mut self, media: MediaTime, frames: Frames, at: LocalTime) -> bool {
         let Some(behind) = self.placement.behind(media, frames, at) else { return false };
-        // A packet with the marker begins a run of sound: one is enough.
+        // A packet with the marker begins a run of sound. A single one is sufficient.
         let begins = self.source.as_ref().is_some_and(Source::restarts_at);
         let step = match begins {
             true => Some((behind, at)),

@@ -314,8 +314,8 @@ impl Turns {
         (next.media.min(frames.end) - from).max(Frames::ZERO).as_len() as u64
     }
 
-    /// Start of the next packet, which is missing. It is the end of the packet before, but not
-    /// after the start of the next received packet.
+    /// Start of the next packet, which is missing. It is the end of the previous packet, but always
+    /// before the start of the next received packet.
     fn begin_of_missing(&self, source: &Source) -> MediaTime {
         let begin = self.follows.unwrap_or_else(|| source.media_of(self.next));
         let mut near = self.next + 1..=source.highest().min(self.next + Self::LOOK_AHEAD);

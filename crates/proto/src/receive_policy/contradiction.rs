@@ -16,16 +16,16 @@ impl FormatWatch {
         self.contradiction.is_some()
     }
 
-    /// Resets for another sender. Returns whether packets of the one before contradicted their
-    /// format.
+    /// Resets the state for another sender. Returns whether packets of the previous sender
+    /// contradicted their format.
     pub(super) const fn forget(&mut self) -> bool {
         self.contradiction.take().is_some()
     }
 }
 
 impl ReceivePolicy {
-    /// Mutes an unannounced stream that arrives at another rate than played. The device's thread
-    /// itself mutes wrong samples or bytes per frame.
+    /// Mutes an unannounced stream that arrives at another rate than it is played. The device
+    /// thread itself mutes wrong samples and wrong bytes per frame.
     pub(super) fn follow_contradiction(
         &mut self,
         status: &StreamStatus,
@@ -38,7 +38,7 @@ impl ReceivePolicy {
             .filter(|proven| goes_by_rate || !matches!(proven, Contradiction::Rate(_)));
         match (proven, self.watch.contradiction) {
             (_, Some(Contradiction::Rate(_))) => {
-                // Repeated: if the queue is full, the next one mutes.
+                // The command is repeated. If the queue is full, the next one mutes.
                 (context.command)(ReceiveCommand::Mute(true));
             }
             (Some(proven), None) => self.contradict(proven),
@@ -53,17 +53,17 @@ impl ReceivePolicy {
         self.notes.note(ReceiveNote::Contradicted { contradiction, format });
     }
 
-    /// Whether packets prove another format and nothing was plausible sound before.
+    /// Whether packets prove another format and no earlier sound was plausible.
     pub const fn is_disproved(&self) -> bool {
         self.watch.is_contradicted() && !self.watch.sounded
     }
 
-    /// Whether some of it was plausible sound and was played.
+    /// Whether some of the sound was plausible and was played.
     pub const fn has_sounded(&self) -> bool {
         self.watch.sounded
     }
 
-    /// Reason why it is no longer played: packets prove another format.
+    /// Reason why the stream is no longer played: packets prove another format.
     pub fn contradicted(&self) -> Option<ReceiveNote> {
         let (format, contradiction) = (self.format, self.watch.contradiction?);
         Some(ReceiveNote::Contradicted { contradiction, format })

@@ -1,18 +1,19 @@
-//! Announcements and senders seen before a stream is chosen, and which of them to trust.
+//! Announcements and senders that were received before a stream is chosen, and which of them to
+//! trust.
 
 use crate::endpoint::Author;
 use crate::wire::rtcp::Announcement;
 
-/// Announcements trusted while no packet has arrived.
+/// Which announcements to trust while no packet has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Believe {
     /// The first announcement.
     Anybody,
-    /// Only those of senders of packets.
+    /// Only announcements of hosts that send packets.
     Senders,
 }
 
-/// Announcements and senders. Limited in number, so a flood of either has no effect.
+/// Announcements and senders. Their number is limited, so a flood has no effect.
 #[derive(Debug, Default)]
 pub struct Announcements {
     announced: Vec<(Author, Announcement)>,
@@ -22,7 +23,7 @@ pub struct Announcements {
 impl Announcements {
     const MAX: usize = 64;
 
-    /// Records an announcement; the newest per author counts.
+    /// Records an announcement. The newest announcement of each author counts.
     pub fn announced(&mut self, author: Author, announcement: Announcement) {
         let known = self.announced.iter().position(|(other, _)| *other == author);
         match known {
@@ -34,16 +35,16 @@ impl Announcements {
         }
     }
 
-    /// Records that packets come from this sender.
+    /// Records that this sender sends packets.
     pub fn sends(&mut self, author: Author) {
         if self.senders.len() < Self::MAX && !self.senders.contains(&author) {
             self.senders.push(author);
         }
     }
 
-    /// Trusted announcement, and whether its author sends packets.
+    /// Returns the trusted announcement, and whether its author sends packets.
     pub fn believed(&self, believe: Believe) -> Option<(Announcement, bool)> {
-        // The sender of the first packets is the source, so it goes first.
+        // The sender of the first packets is the source, so its announcement takes precedence.
         let word = |of: &Author| self.announced.iter().find(|(author, _)| author == of);
         let sender = self.senders.iter().find_map(word).map(|(_, said)| (*said, true));
         let anybody = self.senders.is_empty() && believe == Believe::Anybody;
@@ -91,7 +92,11 @@ mod tests {
         assert_eq!(hearsay.believed(Believe::Anybody), Some((says(44_100), false)));
         assert_eq!(hearsay.believed(Believe::Senders), None);
         hearsay.sends(own);
-        assert_eq!(hearsay.believed(Believe::Anybody), None, "who sends has not spoken yet");
+        assert_eq!(
+            hearsay.believed(Believe::Anybody),
+            None,
+            "the sender has not announced its stream yet"
+        );
         hearsay.announced(own, says(32_000));
         hearsay.announced(own, says(48_000));
         for believe in [Believe::Anybody, Believe::Senders] {

@@ -1,4 +1,4 @@
-//! Latency needed by packets without announcement, and the note on it.
+//! Latency that packets of a sender without an announcement need, and the note on it.
 
 use super::{ReceiveNote, ReceivePolicy};
 use crate::jitter_buffer::StreamStatus;
@@ -16,8 +16,8 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    /// Reports repeat within half a second: after twice as long there is no announcement, and the
-    /// initial need is known.
+    /// Time to wait for an announcement. Reports repeat within half a second, so after twice that
+    /// time there is none. The initial need is known then.
     const TIMEOUT: Span = Span::from_secs(1);
 
     pub(super) const fn of(ring: Span, since: LocalTime) -> Self {
@@ -32,7 +32,7 @@ impl Needs {
         *self = Self::of(self.ring, since);
     }
 
-    /// Longest packet among those that need more than the latency.
+    /// Longest packet of those that need more than the latency.
     pub(super) fn packet(&self) -> Option<Span> {
         self.newest.map(|need| need.packet)
     }
@@ -59,7 +59,7 @@ impl ReceivePolicy {
         }
     }
 
-    /// Note on the need, if not reported yet.
+    /// Note on the need, if it was not reported yet.
     pub(super) fn unreported_need(&self) -> Option<ReceiveNote> {
         let fresh = self.announced.is_none() && self.needs.newest != self.needs.reported;
         let need = self.needs.newest.filter(|_| fresh && !self.rule.is_auto())?;

@@ -1,4 +1,4 @@
-//! Compares the sender's announcement with local conditions: latency to use, and notes on
+//! Compares the sender's announcement with local conditions, chooses the latency, and adds notes on
 //! differences.
 
 use super::note::{Refusal, WrongType};
@@ -10,11 +10,11 @@ use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
 use crate::wire::rtcp::Announcement;
 
-/// Smaller changes of the lead are ignored: clock deviations and rounding.
+/// Minimum change of the lead that matters. Smaller ones are clock deviations and rounding.
 const WORTH_TELLING: Span = Span::from_micros(250);
 
 impl ReceivePolicy {
-    /// Applies an announcement. Returns whether the device's thread took all commands.
+    /// Applies an announcement. Returns whether the device thread took all commands.
     pub(super) fn keep_promise(
         &mut self,
         announcement: Announcement,
@@ -22,7 +22,7 @@ impl ReceivePolicy {
     ) -> bool {
         let (theirs, ours) = (&announcement.format, &self.format);
         if let Some(refusal) = refusal(theirs, ours, &*self.wire) {
-            // Before the first packet its author is not verified.
+            // The author is not verified before the first packet.
             if self.heard.is_some() {
                 self.notes.note(ReceiveNote::Refused(refusal));
             }
@@ -45,7 +45,7 @@ impl ReceivePolicy {
             && (context.command)(ReceiveCommand::LinkOffset(self.link_offset))
     }
 
-    /// Minimum latency for packets of this age when sent.
+    /// Minimum latency for packets that are this old at departure.
     pub(super) fn least(&self, packing_age: Span) -> Span {
         packing_age + self.takes
     }
@@ -54,8 +54,8 @@ impl ReceivePolicy {
         min_latency(Span::ZERO, &self.device)
     }
 
-    /// Updates the time that the device needs. If it rises, the latency may rise; if it falls, a
-    /// shorter latency can be requested.
+    /// Updates the time that the device needs. The latency may rise with it. If the time falls, a
+    /// shorter latency may be requested.
     pub(super) fn follow_device(
         &mut self,
         status: &StreamStatus,
@@ -64,10 +64,10 @@ impl ReceivePolicy {
         let Some(lead) = status.lead else { return };
         let device = &self.device;
         let period = device.rate.span_of(device.period);
-        // A thread that wakes late still takes its block: the lead is at least zero.
+        // A thread that wakes late still takes its block, so the lead is at least zero.
         let takes = lead.max(Span::ZERO) + period;
         let longer = takes > self.takes + WORTH_TELLING;
-        // Another connection differs by periods; late wake-ups differ by less.
+        // Another connection changes the lead by periods, late wake-ups by less.
         let shorter = takes < self.takes - WORTH_TELLING.max(period.half());
         if !(longer || shorter) || !(context.command)(ReceiveCommand::Ring(takes)) {
             return;
@@ -81,7 +81,7 @@ impl ReceivePolicy {
         }
     }
 
-    /// Notes once if the latency is too short for all redundant data.
+    /// Adds a note once if the latency is too short for all redundant data.
     pub(super) fn note_repair(&mut self, now: LocalTime) {
         let takes = self.arrivals.repair_takes().filter(|_| self.announced.is_some());
         let takes = takes.filter(|_| !self.rule.is_auto());
@@ -93,14 +93,14 @@ impl ReceivePolicy {
         self.notes.note(ReceiveNote::RepairShort { window, latency: self.link_offset, enough });
     }
 
-    /// Notes why the desired latency does not work.
+    /// Adds a note on why the desired latency is not possible.
     fn note_latency(&mut self, announcement: &Announcement, least: Span, wanted: Span) {
         let Announcement { packing_age, link_offset: promised, .. } = *announcement;
         let (device, longest) = (least - packing_age, self.longest);
         let short = match self.rule {
             LatencyRule::Chosen(_) => leaves_no_transit(wanted, least),
             LatencyRule::Usual => wanted < least,
-            // Arrivals determine it from the next poll on, if there is room.
+            // From the next poll on, arrivals determine the latency, if there is room.
             LatencyRule::Auto { .. } => least > longest,
         };
         if short {
@@ -114,17 +114,17 @@ impl ReceivePolicy {
     }
 }
 
-/// Packets with another payload type before a report: more than strays.
+/// Minimum number of packets with another payload type to report. Fewer are strays.
 const FEW: u64 = 10;
 
-/// Reason why an announced stream cannot be played as `ours`. Another rate changes the pitch, other
-/// channels mix up the sound, another coding is full-scale noise.
+/// Returns the reason why an announced stream cannot be played as `ours`. Another rate would change
+/// the pitch, other channels would mix up the sound, and another coding would be full-scale noise.
 pub(super) fn refusal(
     theirs: &StreamFormat,
     ours: &StreamFormat,
     wire: &dyn Unpack,
 ) -> Option<Refusal> {
-    // An unexpected payload type is not decoded, and reported as such.
+    // Packets with an unexpected payload type are not decoded, and are reported separately.
     let coding = wire.coding(theirs.payload_type, ours);
     let coding = coding.filter(|coding| *coding != theirs.coding()).map(|coding| coding.sample);
     let refusal = Refusal { theirs: *theirs, ours: *ours, coding, codings: wire.codings() };
@@ -132,7 +132,7 @@ pub(super) fn refusal(
 }
 
 impl ReceivePolicy {
-    /// Unexpected payload type, if it is more than strays.
+    /// Unexpected payload type, if there are more packets than strays.
     pub(super) fn wrong_type_of(&self, status: &StreamStatus) -> Option<WrongType> {
         let came = status.other_type.filter(|came: &OtherType| came.packets >= FEW)?;
         Some(WrongType { came, codings: self.wire.codings(), format: self.format })

@@ -1,8 +1,9 @@
-//! Tracks whether packets of a stream keep arriving.
+//! Tracks whether packets of a stream still arrive.
 
 use crate::time::{LocalTime, Span};
 
-/// Silence after which another sender may follow: the receiver's timeout plus one status interval.
+/// Silence after which another sender may follow: the timeout of the jitter buffer plus one status
+/// interval.
 const QUIET: Span = Span::from_millis(50);
 
 /// Silence after which a sender counts as gone, even without a goodbye.
@@ -14,7 +15,7 @@ const SECOND: Span = Span::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub struct Recent {
     received: u64,
-    /// First time this count was known.
+    /// Time at which this count was first known.
     since: LocalTime,
     looked: LocalTime,
 }
@@ -23,7 +24,7 @@ impl Recent {
     /// State before the first packet.
     pub const NONE: Self = Self { received: 0, since: LocalTime::ZERO, looked: LocalTime::ZERO };
 
-    /// Updates with the count as of `at`.
+    /// Updates the state with the count as of `at`.
     pub fn look(&mut self, received: u64, at: LocalTime) {
         if received != self.received {
             (self.received, self.since) = (received, at);
@@ -36,7 +37,7 @@ impl Recent {
         self.received > 0
     }
 
-    /// Time at which the last packet was known.
+    /// Time at which the arrival of the last packet was known.
     pub const fn last(&self) -> LocalTime {
         self.since
     }
@@ -45,18 +46,18 @@ impl Recent {
         self.any() && self.looked - self.since < QUIET
     }
 
-    /// Whether received sound is still playing, for `latency`, or likely to continue.
+    /// Whether received sound still plays, with this `latency`, or is likely to continue.
     pub fn sounds(&self, latency: Span) -> bool {
         self.any() && self.looked - self.since < QUIET.max(latency)
     }
 
-    /// Whole seconds since the last packet; `None` below one, or before the first packet.
+    /// Whole seconds since the last packet. `None` below one second or before the first packet.
     pub fn silent(&self) -> Option<Span> {
         let seconds = (self.looked - self.since).as_nanos() / SECOND.as_nanos();
         (self.any() && seconds > 0).then(|| SECOND.times(seconds))
     }
 
-    /// Whether packets have stopped for so long that no more will come.
+    /// Whether packets have stopped for so long that no more are expected.
     pub fn is_gone(&self, now: LocalTime) -> bool {
         self.any() && now - self.since > GONE
     }
@@ -74,7 +75,7 @@ mod tests {
     fn a_stream_that_sounded_and_brings_nothing_is_silent_in_whole_seconds() {
         let mut recent = Recent::NONE;
         recent.look(0, at(60_000));
-        assert!(!recent.any() && recent.silent().is_none(), "it never sounded");
+        assert!(!recent.any() && recent.silent().is_none(), "no packet arrived");
         recent.look(1, at(60_010));
         for (millis, lively, seconds) in [
             (60_010, true, None),

@@ -1,22 +1,22 @@
-//! Source of a stream: succession of senders, and unrelated senders.
+//! Source of a stream: which sender follows another, and which senders are unrelated.
 
 use super::{ReceiveContext, ReceiveNote, ReceivePolicy};
 use crate::endpoint::Author;
 use crate::jitter_buffer::{ReceiveCommand, StreamStatus};
 use crate::wire::rtcp::Announcement;
 
-/// Maximum number of reported hosts; a flood needs no more.
+/// Maximum number of hosts to report. A flood needs no more.
 const MAX_STRANGERS: usize = 4;
 
 impl ReceivePolicy {
-    /// Whether messages of `ssrc` concern the current stream, or the next before its first packet;
-    /// those of a successor are recalled then.
+    /// Whether messages of `ssrc` are about the current stream, or about the next one before its
+    /// first packet. Messages of a successor are applied when its packets arrive.
     pub(super) fn concerns(&self, ssrc: u32) -> bool {
         let sounds = self.heard.filter(|_| self.recent.sounds(self.link_offset));
         sounds.is_none_or(|heard| heard == ssrc)
     }
 
-    /// Handles a change of the source, or its return: data of other senders no longer applies.
+    /// Handles a change of the source, or its return. Data of other senders no longer applies.
     pub(super) fn follow_source(
         &mut self,
         status: &StreamStatus,
@@ -33,14 +33,14 @@ impl ReceivePolicy {
         let another = heard != self.heard;
         if another {
             (self.heard, self.received_since) = (heard, status.at);
-            // Drops the announcement of another sender; if the queue is full, the next report
+            // Drop the announcement of the other sender. If the queue is full, the next report
             // corrects it.
             let was_contradicted = self.watch.forget();
             if self.refusal.take().is_some() || was_contradicted {
                 (context.command)(ReceiveCommand::Mute(false));
             }
             self.clock = None;
-            // Another sender's delay to presentation does not apply.
+            // The other sender's delay to presentation does not apply.
             if self.announced.take().is_some() && self.presents() {
                 (context.command)(ReceiveCommand::PresentedAfter(None));
             }
@@ -58,7 +58,7 @@ impl ReceivePolicy {
         let Some(session) = &context.session else { return };
         let (mapping, announcement) = (session.mapping(ssrc), session.announcement(ssrc));
         let author = Author { ssrc, host: first.host() };
-        // First, so that the clock of the card is known before the mapping.
+        // Apply the announcement first, so that the card's clock is known before the mapping.
         if let Some(announcement) = announcement {
             self.heed(author, announcement, context);
         }
@@ -89,7 +89,7 @@ impl ReceivePolicy {
         }
     }
 
-    /// Notes other hosts that send with the source's SSRC.
+    /// Adds a note on other hosts that send with the source's SSRC.
     pub(super) fn note_stranger(&mut self, status: &StreamStatus) {
         let Some(stranger) = status.stranger.filter(|stranger| stranger.poses) else { return };
         let (Some(ssrc), Some(own)) = (self.heard, status.endpoints.first()) else { return };

@@ -19,7 +19,7 @@ fn a_coding_that_would_be_read_as_another_is_refused() {
         promise::refusal(&theirs, &ours, &*RtpUnpack::taking(codings)).map(|refusal| refusal.coding)
     };
     assert_eq!(coding(l16, Codings::Any, l24), Some(Some(SampleFormat::L16)));
-    // Payload type and announcement contradict each other.
+    // The payload type and the announcement contradict each other.
     let posing = format(SampleFormat::L24, 96);
     assert_eq!(coding(l24, Codings::ByConvention, posing), Some(Some(SampleFormat::L16)));
     assert_eq!(coding(l16, Codings::Exactly, posing), Some(Some(SampleFormat::L16)));
@@ -27,7 +27,7 @@ fn a_coding_that_would_be_read_as_another_is_refused() {
     assert_eq!(coding(l16, Codings::Any, mono), Some(Some(SampleFormat::L16)));
     assert_eq!(coding(l24, Codings::Any, mono), None, "one channel is played on all");
     let slower = StreamFormat { rate: Rate::HZ_44100, ..l24 };
-    assert_eq!(coding(l24, Codings::Any, slower), Some(None), "its shape alone");
+    assert_eq!(coding(l24, Codings::Any, slower), Some(None), "only its rate differs");
 }
 
 #[test]
@@ -36,21 +36,25 @@ fn a_coding_that_is_read_for_what_it_is_or_not_at_all_is_not_refused() {
     let reported =
         |ours, codings, theirs| promise::refusal(&theirs, &ours, &*RtpUnpack::taking(codings));
     assert_eq!(reported(l24, Codings::Any, l24), None);
-    assert_eq!(reported(l24, Codings::ByConvention, l16), None, "each packet says its own");
-    assert_eq!(reported(l16, Codings::Exactly, l24), None, "packets of 97 are not taken");
+    assert_eq!(reported(l24, Codings::ByConvention, l16), None, "each packet carries its coding");
+    assert_eq!(reported(l16, Codings::Exactly, l24), None, "packets of type 97 are not accepted");
     let other = format(SampleFormat::L16, 110);
-    assert_eq!(reported(l24, Codings::ByConvention, other), None, "nor are those of 110");
+    assert_eq!(
+        reported(l24, Codings::ByConvention, other),
+        None,
+        "packets of type 110 are not accepted"
+    );
 }
 
 /// A mono stream with packets of 64 frames, and the commands sent. The device has a period of 64
-/// frames, and the given number of periods.
+/// frames and the given number of periods.
 struct Heard {
     policy: ReceivePolicy,
     receiver: JitterBuffer,
     reported: Vec<ReceiveCommand>,
 }
 
-/// Duration of frames at 48 kHz.
+/// Returns the duration of frames at 48 kHz.
 fn frames(count: i64) -> Span {
     Rate::HZ_48000.span_of(Frames::new(count))
 }
@@ -83,13 +87,13 @@ impl Heard {
         does(&mut self.policy, &mut Context { now, session, command: &mut command })
     }
 
-    /// The device reports its lead between request and converter.
+    /// Sets the lead between request and converter that the device reports.
     fn leads(&mut self, lead: Span) {
         let status = StreamStatus { lead: Some(lead), ..self.receiver.status(LocalTime::ZERO) };
         self.with(|policy, context| policy.follow(&status, |_, _| false, context));
     }
 
-    /// The sender announces this latency, with packets one period old.
+    /// Handles an announcement of this latency, with packets that are one period old.
     fn promised(&mut self, link_offset: Span) -> Span {
         let (format, packing_age) = (self.policy.format, frames(64));
         let (host, card, wants_feedback) = (None, None, false);
@@ -124,7 +128,7 @@ fn a_talker_that_begins_anew_again_and_again_is_told_of_so_and_its_times_are_not
     }
 }
 
-/// AVTP stream, with presentation times in packets.
+/// Creates an AVTP stream, whose packets carry presentation times.
 fn presented(rule: LatencyRule) -> Heard {
     let wire = crate::wire::avtp::AafUnpack::of(crate::wire::avtp::Encapsulation::Ethernet, None);
     Heard::of(wire, 3, rule)
@@ -146,7 +150,8 @@ fn late_presentation_is_the_talkers_to_change_by_how_much() {
     }
 }
 
-/// Minimum latency for packets one period old and a device with this many periods.
+/// Returns the minimum latency for packets that are one period old, and a device with this many
+/// periods.
 fn least(periods: i64) -> Span {
     frames(64) + frames(64 * periods)
 }
@@ -164,9 +169,9 @@ fn a_lead_that_is_shorter_than_the_settings_say_is_less_that_the_latency_has_to_
     heard.leads(frames(128));
     heard.promised(Span::from_millis(7));
     assert_eq!(heard.asked(asked), Err(LatencyRefused::TooShort { asked, least }));
-    // Connected to a program; its thread wakes 50 us after the cycle began.
+    // The device is connected to a program. Its thread wakes 50 µs after the cycle began.
     heard.leads(-Span::from_micros(50));
-    assert_eq!(heard.policy.link_offset(), Span::from_millis(7), "what is promised stays");
+    assert_eq!(heard.policy.link_offset(), Span::from_millis(7), "the promised latency stays");
     let takes_a_period = |reported: &ReceiveCommand| matches!(reported, ReceiveCommand::Ring(takes) if *takes == frames(64));
     assert!(heard.reported.iter().any(takes_a_period));
     assert_eq!(heard.asked(asked), Ok(asked));
@@ -186,7 +191,7 @@ fn a_lead_that_is_longer_again_raises_what_is_kept_and_is_said_of_what_was_chose
     chosen.promised(frames(140));
     chosen.asked(frames(140)).unwrap();
     chosen.leads(frames(128));
-    assert_eq!(chosen.policy.link_offset(), frames(140), "that is who chose it to say");
+    assert_eq!(chosen.policy.link_offset(), frames(140), "only the user may change it");
     let said = chosen.policy.notes();
     let latency = frames(140);
     let (packing_age, device) = (frames(64), frames(128) + frames(64));
@@ -216,7 +221,7 @@ fn that_a_talker_does_not_rely_on_its_clock_is_noted_once() {
     assert_eq!(follow(9), []);
 }
 
-/// A packet that arrives 2 ms after its capture.
+/// Returns a packet that arrives 2 ms after its capture.
 fn packet(frame: i64) -> PacketTrace {
     let capture = LocalTime::ZERO + frames(frame);
     let arrival = capture + Span::from_millis(2);
@@ -273,7 +278,7 @@ fn a_latency_that_follows_the_packets_is_at_once_no_more_than_it_may_be() {
     let most = Some(Span::from_millis(150));
     let set = heard.with(|policy, context| policy.set_latency(LatencyRule::Auto { most }, context));
     assert_eq!(set, Ok(Span::from_millis(150)));
-    // A chosen latency stays; a later automatic one may use the whole capacity.
+    // A chosen latency stays. A later automatic one may use the whole room.
     assert_eq!(heard.asked(Span::from_millis(200)), Ok(Span::from_millis(200)));
     assert_eq!(heard.promised(Span::from_millis(300)), Span::from_millis(200));
     let set = heard.with(|policy, context| policy.set_latency(LatencyRule::AUTO, context));

@@ -5,29 +5,29 @@ use crate::jitter_buffer::ReceiveCommand;
 use crate::latency::{LatencyRule, kept_latency};
 use crate::time::Span;
 
-/// Reason for not changing the latency.
+/// Reason for rejecting a change of the latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LatencyRefused {
-    /// Too short for packets and device.
+    /// The latency is too short for packets and device.
     TooShort {
         /// Requested latency.
         asked: Span,
         /// Minimum latency.
         least: Span,
     },
-    /// Exceeds the capacity.
+    /// The latency exceeds the room in the buffer.
     TooLong {
         /// Requested latency.
         asked: Span,
-        /// Maximum latency for the capacity.
+        /// Maximum latency that the buffer has room for.
         longest: Span,
     },
-    /// The device's thread has not taken previous commands.
+    /// The device thread has not taken previous commands yet.
     Busy,
 }
 
 impl ReceivePolicy {
-    /// Changes the latency rule at once; returns the resulting latency.
+    /// Changes the latency rule at once, and returns the resulting latency.
     pub fn set_latency(
         &mut self,
         rule: LatencyRule,
@@ -64,7 +64,8 @@ impl ReceivePolicy {
         Ok(link_offset)
     }
 
-    /// Replaces the policy `other`: keeps its rule, and its latency unless senders determine it.
+    /// Replaces the policy `other`: keeps its rule, and keeps its latency unless senders determine
+    /// it.
     pub fn inherit(&mut self, other: &Self, context: &mut ReceiveContext<'_>) {
         self.rule = other.rule;
         self.arrivals.set_max(self.rule.most());

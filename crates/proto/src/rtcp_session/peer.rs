@@ -1,4 +1,4 @@
-//! Peers of a session, limited in number.
+//! Peers of a session. Their number is limited.
 
 use super::Session;
 use crate::clock::{Choice, ClockEstimator, ClockMapping};
@@ -7,8 +7,8 @@ use crate::time::LocalTime;
 use crate::wire::ntp::CompactNtp;
 use crate::wire::rtcp::Announcement;
 
-/// Maximum number of peers, against floods. The peer silent longest makes room, unanswering ones
-/// first.
+/// Maximum number of peers, as a protection against floods. Peers that never answered or no longer
+/// report are dropped first. Of these, the one that was silent for the longest time is dropped.
 const MAX_PEERS: usize = 64;
 
 #[derive(Debug, Clone)]
@@ -16,15 +16,15 @@ pub(super) struct Peer {
     pub(super) author: Author,
     pub(super) heard: LocalTime,
     pub(super) clock: ClockEstimator,
-    /// Chooses between mappings of its clock.
+    /// Chooses between the mappings of the peer's clock.
     pub(super) choice: Choice,
     pub(super) mapping: Option<ClockMapping>,
     pub(super) announcement: Option<Announcement>,
     pub(super) question: Option<(CompactNtp, LocalTime)>,
     pub(super) report: Option<(CompactNtp, LocalTime)>,
-    /// Number of questions answered at once instead of at the next interval.
+    /// Number of requests answered at once instead of at the next interval.
     pub(super) hurried: u32,
-    /// Whether it answered one of our questions, so it is real.
+    /// Whether the peer answered one of our requests, which proves that it exists.
     pub(super) proven: bool,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Hurry {
 }
 
 impl Hurry {
-    /// Maximum immediate answers per interval: a flood gets at most 64 a second.
+    /// Maximum number of immediate answers per interval. A flood gets at most 64 per second.
     const MAX: u32 = 32;
 
     pub(super) const fn new() -> Self {

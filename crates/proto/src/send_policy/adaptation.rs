@@ -1,4 +1,4 @@
-//! Applies the decisions of the rate control to an adaptive stream.
+//! Applies the decisions of the rate control to a stream that adapts to its path.
 
 use super::{SendCommand, SendContext, SendNote, SendPolicy};
 use crate::congestion::{CodingLimits, CodingSteps, PathFeedback, RateControl, Sent};
@@ -8,25 +8,27 @@ use crate::send_policy::SendRefused;
 use crate::stream::{Coding, StreamFormat, packet_frames};
 use crate::time::{LocalTime, Span};
 
-/// Packet time limit as a divisor of a fixed latency; path, queue and device need the rest.
+/// Divisor: the packet time may be this part of a fixed latency. Path, queue and device need the
+/// rest.
 const PTIME_PART: i64 = 3;
 
 #[derive(Debug)]
 pub(super) struct Adaptation {
     control: RateControl,
     limits: CodingLimits,
-    /// Symbols that its steps count with.
+    /// Number of symbols that the steps of the rate control include.
     symbols: usize,
     paused: bool,
-    /// Until then, reports count unsent packets as lost.
+    /// Until this time, reports count packets as lost that were not sent.
     trusts_loss_from: LocalTime,
 }
 
-/// Maximum age of losses in a report.
+/// Maximum age of the losses in a report.
 const REPORTED: Span = Span::from_secs(1);
 
 impl SendPolicy {
-    /// Starts adapting the stream to its path within these limits, or stops at its present format.
+    /// Starts to adapt the stream to its path within these limits, or stops and keeps the current
+    /// format.
     pub fn adapt_within(&mut self, limits: Option<CodingLimits>, context: &mut SendContext<'_>) {
         self.is_led = limits.is_some();
         let before = self.adaptation.take();
@@ -34,7 +36,7 @@ impl SendPolicy {
             self.left_off = Some(before.control.rate());
         }
         if before.is_some_and(|before| before.paused) {
-            // Without room, the stream stays silent until the next poll repeats it.
+            // If there is no room, the stream stays silent until the next poll repeats the command.
             self.unpause = !(context.command)(SendCommand::Pause(false));
         }
         let Some(mut limits) = limits else { return };
@@ -76,7 +78,7 @@ impl SendPolicy {
         }
         let Some(mut adaptation) = self.adaptation.take() else { return };
         adaptation.control.poll(context.now);
-        // Bounded by the number of steps, each rejected once.
+        // The number of steps bounds the loop, because each step is rejected at most once.
         for _ in 0..Coding::ALL.len() + 2 {
             let terms = adaptation.control.terms();
             let Coding { sample, coder } = terms.coding;
@@ -110,8 +112,9 @@ impl SendPolicy {
         self.adaptation = Some(adaptation);
     }
 
-    /// Symbols that fit the rate of the path. Speech gains less from copies than from a higher bit rate (decision 70), so
-    /// symbols must leave room for codings without copies of their own.
+    /// Returns the number of symbols that fit the rate of the path. Speech gains less from copies
+    /// than from a higher bitrate (decision 70). So symbols must leave room for codings without
+    /// copies of their own.
     pub(super) fn symbols_within_rate(&self, bounds: &Bounds) -> u8 {
         let Some(adaptation) = &self.adaptation else { return bounds.max_asked };
         let rate = adaptation.control.aims_at();
@@ -146,7 +149,7 @@ impl SendPolicy {
         Some(steps.carrying(&|format| bounds.cost_of(format, symbols)))
     }
 
-    /// Whether reports of loss are about what was sent.
+    /// Whether reported losses are losses of packets that were sent.
     pub(super) fn trusts_loss(&self, now: LocalTime) -> bool {
         self.adaptation.as_ref().is_none_or(|adaptation| now >= adaptation.trusts_loss_from)
     }

@@ -1,5 +1,5 @@
-//! Checks whether packets sent on two networks arrive by both: receivers' reports count duplicates
-//! as received (RFC 3550 §6.4.1, A.3).
+//! Checks whether packets that are sent on two networks arrive via both. Receivers count duplicates
+//! as received in their reports (RFC 3550 §6.4.1, A.3).
 
 use crate::wire::rtcp::ReportBlock;
 
@@ -11,7 +11,7 @@ pub(super) struct Duplicates {
 }
 
 impl Duplicates {
-    /// Minimum packets for a decision.
+    /// Minimum number of packets for a decision.
     const ENOUGH: u32 = 2000;
 
     pub(super) fn hear(&mut self, block: &ReportBlock) {
@@ -22,13 +22,13 @@ impl Duplicates {
             return;
         }
         self.since = Some((highest, lost));
-        // The count saturates at 24 bits, and jumps when a receiver restarts.
+        // The count saturates at 24 bits and jumps when a receiver restarts.
         let reported = lost > -(1 << 23) && sent < 1 << 20;
         let twice = i64::from(lost_before) - i64::from(lost);
         self.once = reported && twice < i64::from(sent) / 4;
     }
 
-    /// Whether it recently got fewer than a quarter of the packets twice.
+    /// Whether the receiver recently got fewer than a quarter of the packets twice.
     pub(super) const fn comes_once(&self) -> bool {
         self.once
     }
@@ -39,7 +39,8 @@ mod tests {
     use super::*;
     use crate::wire::ntp::{CompactNtp, CompactSpan};
 
-    /// A receiver that gets `of_hundred` of 100 packets twice and reports after each 100.
+    /// Reports of a receiver that gets `of_hundred` of 100 packets twice and reports after every
+    /// 100.
     fn reported(duplicates: &mut Duplicates, reports: u32, of_hundred: i32, from: (u32, i32)) {
         for report in 0..=reports {
             duplicates.hear(&ReportBlock {
@@ -56,7 +57,8 @@ mod tests {
 
     #[test]
     fn what_comes_once_is_told_from_what_comes_twice() {
-        // All twice, 10 % lost on each path, 40 %, and none.
+        // Shares of packets that arrive twice: all, those if each path loses 10 % or 40 %, few, and
+        // none.
         for (of_hundred, once) in [(100, false), (80, false), (40, false), (10, true), (0, true)] {
             let mut duplicates = Duplicates::default();
             reported(&mut duplicates, 19, of_hundred, (u32::MAX - 700, 5));

@@ -1,24 +1,24 @@
-//! Expected packet loss for codecs with redundant copies, from receivers' reports.
+//! Expected packet loss, from receivers' reports. Codecs with redundant copies need it.
 
-/// Weight of a higher report: losses until then are not repaired.
+/// Weight of a report that is higher. Losses are not repaired until the value has risen.
 const RISES: f64 = 0.5;
-/// Weight of a lower report: about 10 s at two reports a second. With several receivers this
-/// follows the worst.
+/// Weight of a report that is lower. It lasts about 10 s at two reports per second. With several
+/// receivers, the value thus follows the highest losses.
 const FALLS: f64 = 0.05;
-/// Values for codecs, in per cent: libopus has no finer steps between copies and sound.
+/// Values for codecs, in per cent. libopus has no finer steps between copies and sound.
 const STEPS: [u8; 7] = [0, 1, 2, 5, 10, 20, 30];
-/// Share for which no copy is worth its bits: a packet in half a minute.
+/// Share below which no copy is worth its bits: one packet in half a minute.
 const NOTHING: f64 = 0.000_5;
 
 #[derive(Debug, Default)]
 pub(super) struct ExpectedLoss {
     share: Option<f64>,
-    /// Value last sent to codecs.
+    /// Value that was last sent to codecs.
     said: Option<u8>,
 }
 
 impl ExpectedLoss {
-    /// Adds a trusted receiver's fraction lost, in 1/256 (RFC 3550 §6.4.1).
+    /// Adds the fraction lost of a trusted receiver, in 1/256 (RFC 3550 §6.4.1).
     pub(super) fn reported(&mut self, of_256: u8) {
         let reported = f64::from(of_256) / 256.0;
         let share = self.share.get_or_insert(reported);
@@ -26,12 +26,12 @@ impl ExpectedLoss {
         *share += (reported - *share) * weight;
     }
 
-    /// Share of lost packets; 0 before the first report.
+    /// Share of lost packets. 0 before the first report.
     pub(super) fn share(&self) -> f64 {
         self.share.filter(|share| *share > NOTHING).unwrap_or(0.0)
     }
 
-    /// New value for codecs, if any; `None` before the first report.
+    /// Returns the new value for codecs if it changed. `None` before the first report.
     pub(super) fn changed(&self) -> Option<u8> {
         let share = self.share?;
         let covers = |percent: &u8| share <= f64::from(*percent) / 100.0 + NOTHING;
@@ -40,7 +40,7 @@ impl ExpectedLoss {
         (self.said != Some(percent)).then_some(percent)
     }
 
-    /// Confirms that codecs got this value.
+    /// Confirms that codecs have this value.
     pub(super) fn taken(&mut self, percent: u8) {
         self.said = Some(percent);
     }
@@ -53,20 +53,20 @@ mod tests {
     #[test]
     fn a_coder_is_told_of_loss_at_once_and_of_none_when_there_was_none_for_long() {
         let mut expected = ExpectedLoss::default();
-        assert_eq!(expected.changed(), None, "nobody reported");
+        assert_eq!(expected.changed(), None, "no report yet");
         expected.reported(0);
         assert_eq!(expected.changed(), Some(0));
         expected.taken(0);
         assert_eq!(expected.changed(), None);
-        // 10 %.
+        // This is 10 %.
         expected.reported(26);
-        let risen = expected.changed().expect("told at once");
+        let risen = expected.changed().expect("reported at once");
         assert!((5..=10).contains(&risen), "{risen}");
         expected.taken(risen);
         for _ in 0..8 {
             expected.reported(0);
         }
-        assert!(expected.changed().unwrap_or(risen) >= 5, "four seconds are no proof");
+        assert!(expected.changed().unwrap_or(risen) >= 5, "four seconds prove nothing");
         for _ in 0..200 {
             expected.reported(0);
         }

@@ -1,4 +1,4 @@
-//! Receivers of a stream, from their reports.
+//! Receivers of a stream, as known from their reports.
 
 use super::duplicates::Duplicates;
 use super::presence::{Presence, ReportWatch};
@@ -14,24 +14,24 @@ const MAX: usize = 64;
 /// State of one receiver.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownReceiver {
-    /// SSRC.
+    /// SSRC of the receiver.
     pub ssrc: u32,
-    /// Source of its last report.
+    /// Host of its last report.
     pub host: Host,
     /// Its requests.
     pub ask: Ask,
     /// Newest report block for the stream.
     pub block: Option<ReportBlock>,
-    /// Its measured latency, while it plays.
+    /// Latency that it measures, while it plays.
     pub effective: Option<Effective>,
     /// Mapping of its clock.
     pub clock: Option<ClockMapping>,
     /// Its losses.
     pub losses: Option<LossReport>,
     pub(super) watch: ReportWatch,
-    /// Whether it reports on its own stream.
+    /// Whether it sends a stream and reports on that.
     sends: bool,
-    /// Whether it receives packets from both networks.
+    /// Whether it receives packets via both networks.
     pub(super) duplicates: Duplicates,
 }
 
@@ -56,13 +56,13 @@ impl KnownReceiver {
         self.watch.times_lost()
     }
 
-    /// Time since its last report.
+    /// Returns the time since its last report.
     pub fn silence(&self, now: LocalTime) -> Span {
         self.watch.silence(now)
     }
 
-    /// Whether it can get lost: it reports on the stream, or is not just another sender at this
-    /// address.
+    /// Whether it can get lost. A host can if it reports on the stream, or if it is not only
+    /// another sender at this address.
     const fn receives(&self) -> bool {
         !self.sends || self.block.is_some() || self.effective.is_some() || self.losses.is_some()
     }
@@ -87,7 +87,7 @@ impl Receivers {
         self.lost
     }
 
-    /// Marks receivers as lost after the timeout, and passes each to `tell`.
+    /// Marks receivers as lost after the timeout and passes each to `tell`.
     pub(super) fn find_lost(&mut self, now: LocalTime, mut tell: impl FnMut(&KnownReceiver)) {
         for known in &mut self.all {
             if !known.watch.is_newly_lost(now) {
@@ -103,7 +103,7 @@ impl Receivers {
         }
     }
 
-    /// Ends receivers at hosts that are no longer destinations: they may stop reporting.
+    /// Ends receivers at hosts that are no longer destinations, because they may stop reporting.
     pub(super) fn end_others(&mut self, is_destination: impl Fn(Host) -> bool) {
         self.all
             .iter_mut()
@@ -119,8 +119,9 @@ impl Receivers {
         self.all().map(|known| &known.ask)
     }
 
-    /// Handles a receiver's report with this trust; returns a note if a receiver is back.
-    /// Destination hosts with one name are one receiver; every other host is its own.
+    /// Handles a report of a receiver with this trust. Returns a note if a lost receiver is back.
+    /// Destination hosts with the same SSRC are one receiver. Every other host is a separate
+    /// receiver.
     pub(super) fn hear(
         &mut self,
         host: Host,
@@ -161,10 +162,10 @@ impl Receivers {
                 known.ask.miss(losses.tally, now);
                 known.losses = Some(losses);
             }
-            // Keep its losses.
+            // Keep the losses it reported.
             Event::Left(..) => known.ask.leave(),
             Event::Captured(..) | Event::Announced(..) => known.sends = true,
-            // For the policy's rate control and its search of the path size.
+            // The rate control and the search of the path size use these.
             Event::Feedback(..) | Event::Passed(..) => {}
         }
         let same = was_lost.then(|| (silence, known.times_lost()));
@@ -172,7 +173,7 @@ impl Receivers {
         Some(SendNote::ReceiverBack { ssrc, host, silence, times_lost })
     }
 
-    /// Ends a lost receiver at `host` that another replaces, as after a restart.
+    /// Ends a lost receiver at `host` that another receiver replaces, as after a restart.
     fn end_lost_at(&mut self, host: Host, now: LocalTime) -> Option<(Span, u32)> {
         let lost =
             |known: &&mut KnownReceiver| known.host == host && known.presence() == Presence::Lost;
@@ -181,7 +182,8 @@ impl Receivers {
         Some((known.watch.silence(now), known.times_lost()))
     }
 
-    /// Finds a place for a new receiver; if all are used, one that is gone or less trusted.
+    /// Finds a place for another receiver. If all places are used, it replaces a receiver that is
+    /// gone or less trusted.
     fn make_room(
         &mut self,
         ssrc: u32,

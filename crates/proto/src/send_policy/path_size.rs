@@ -1,7 +1,9 @@
-//! How long datagrams a path carries: it may drop longer ones without a word (a black hole, RFC 8899 §1.1).
+//! Maximum datagram length of a path. A path may drop longer datagrams without an error (a black
+//! hole, RFC 8899 §1.1).
 //!
-//! A stream begins with datagrams that any path carries. Longer ones are probed first (RFC 8899): RTCP packets as long, which
-//! the receiver answers ([`Session::probe`](crate::rtcp_session::Session::probe)). So no sound is lost by the search.
+//! A stream begins with datagrams that any path carries. The sender probes longer ones first (RFC
+//! 8899), with RTCP packets of that length, which the receiver answers
+//! ([`Session::probe`](crate::rtcp_session::Session::probe)). So the search loses no sound.
 
 use super::{SendContext, SendPolicy, SendPolicyConfig};
 use crate::stream::{DEFAULT_PTIMES, StreamFormat, packet_frames};
@@ -9,20 +11,21 @@ use crate::time::{Frames, LocalTime, Span};
 
 /// Bytes of UDP payload that any path carries (BASE_PLPMTU, RFC 8899 §5.1.2).
 pub const BASE_BYTES: usize = 1200;
-/// An unanswered probe is sent again after this (PROBE_TIMER, RFC 8899 §5.1.1), so often in all (MAX_PROBES, §5.1.2).
+/// Time after which an unanswered probe is sent again (PROBE_TIMER, RFC 8899 §5.1.1), and the
+/// maximum number of probes (MAX_PROBES, §5.1.2).
 const PROBE_AGAIN: Span = Span::from_secs(1);
 const MAX_PROBES: u32 = 3;
-/// After this, lengths that did not pass are probed again (PMTU_RAISE_TIMER, RFC 8899 §5.1.1).
+/// Time after which lengths that did not pass are probed again (PMTU_RAISE_TIMER, RFC 8899 §5.1.1).
 const RAISE_AFTER: Span = Span::from_secs(600);
-/// A receiver that reports no progress for so long, while so many packets were sent, receives none: most reports come every
-/// half second.
+/// A receiver that reports no progress for this long, while this many packets were sent, receives
+/// nothing. Most reports arrive every half second.
 const STUCK: Span = Span::from_millis(300);
 const STUCK_PACKETS: u64 = 8;
-/// SRTP's tag (RFC 7714 §13.1). SRTCP adds four bytes more (RFC 3711 §3.4).
+/// Length of SRTP's tag (RFC 7714 §13.1). SRTCP adds four more bytes (RFC 3711 §3.4).
 pub(crate) const TAG: usize = 16;
 const INDEX: usize = 4;
 
-/// A probe that is not answered yet.
+/// Probe that is not answered yet.
 #[derive(Debug, Clone, Copy)]
 struct Probe {
     bytes: usize,
@@ -30,15 +33,16 @@ struct Probe {
     sent: LocalTime,
 }
 
-/// The search for the longest datagrams that pass.
+/// Search for the longest datagrams that pass.
 #[derive(Debug)]
 pub(super) struct PathSize {
-    /// Datagrams of so many bytes pass, and those of so many do not.
+    /// Datagrams of `passes` bytes pass, and datagrams of `fails` bytes do not.
     passes: usize,
     fails: usize,
     raise_at: LocalTime,
     probe: Option<Probe>,
-    /// The highest number that the receiver reported, when that was, and how many packets were sent by then.
+    /// Highest sequence number that the receiver reported, the time of that report, and the number
+    /// of packets sent by then.
     progress: Option<(u32, LocalTime, u64)>,
 }
 
@@ -55,12 +59,12 @@ impl Default for PathSize {
 }
 
 impl PathSize {
-    /// Bytes of the longest datagram that passes, without SRTP's tag.
+    /// Length of the longest datagram that passes, in bytes, without SRTP's tag.
     pub(super) const fn payload_bytes(&self) -> usize {
         self.passes - TAG
     }
 
-    /// The receiver has packets up to this number, of so many that were sent.
+    /// Handles a report that the receiver has packets up to number `highest`, of `sent` packets.
     fn reported(&mut self, highest: u32, sent: u64, now: LocalTime) {
         match self.progress {
             Some((before, since, by_then)) if before == highest => {
@@ -73,13 +77,14 @@ impl PathSize {
         }
     }
 
-    /// The bytes of a probe that is due, of these lengths, the longest first.
+    /// Returns the length of a probe that is due, from the lengths in `all`, which are sorted in
+    /// descending order.
     fn poll(&mut self, mut all: impl Iterator<Item = usize>, now: LocalTime) -> Option<usize> {
         if now >= self.raise_at {
             (self.fails, self.raise_at) = (usize::MAX, LocalTime::NEVER);
         }
         let bytes = all.find(|bytes| *bytes < self.fails).filter(|bytes| *bytes > self.passes)?;
-        // A receiver that reports on the stream answers.
+        // Only a receiver that reports on the stream answers.
         self.progress?;
         let probe = self.probe.filter(|probe| probe.bytes == bytes);
         let count = match probe {
@@ -102,8 +107,8 @@ impl PathSize {
 }
 
 impl SendPolicyConfig {
-    /// Packets as long as the format says, or as long as the usual ones that are shorter; the longest first. Each with
-    /// the bytes of its datagrams.
+    /// Returns the packet lengths to try, in descending order, each with the length of its
+    /// datagram: that of the format and the usual lengths below it.
     fn lengths(&self, format: StreamFormat) -> impl Iterator<Item = (Frames, usize)> {
         let head = self.form.pack().head_bytes(self.stamps, 0) + TAG;
         let usual = DEFAULT_PTIMES.into_iter().rev();
@@ -124,7 +129,7 @@ impl SendPolicyConfig {
         fits.unwrap_or(shortest)
     }
 
-    /// How the stream begins.
+    /// Returns the format with which the stream begins.
     pub(super) fn begins(&self) -> StreamFormat {
         let format = self.format;
         let packet = if self.probes_path { self.within(format, BASE_BYTES) } else { format.packet };
@@ -133,7 +138,7 @@ impl SendPolicyConfig {
 }
 
 impl SendPolicy {
-    /// Frames in one packet of this format that pass.
+    /// Returns the number of frames per packet of this format that pass.
     pub(super) fn passing(&self, format: &StreamFormat) -> Frames {
         let passes = self.path_size.as_ref().map(|size| size.passes);
         passes.map_or(format.packet, |passes| self.config.within(*format, passes))
@@ -148,7 +153,7 @@ impl SendPolicy {
         self.path_size.iter_mut().for_each(|size| size.passed(bytes as usize));
     }
 
-    /// Probes for longer datagrams, and sends packets as long as pass.
+    /// Probes longer datagrams, and sends the longest packets that pass.
     pub(super) fn probe_path(&mut self, context: &mut SendContext<'_>) {
         let format = self.config.format;
         let lengths = self.config.lengths(format).map(|(_, bytes)| bytes);
@@ -156,7 +161,7 @@ impl SendPolicy {
         if let (Some(bytes), Some(session)) = (due, &mut context.session) {
             session.probe(bytes as u32, bytes - TAG - INDEX);
         }
-        // One that is announced and not sent yet takes what passes by then.
+        // An announced format that is not sent yet uses the length that passes at that time.
         if self.coming.format.is_none() && self.passing(&format) != self.packet {
             self.tell_format(&format, context);
         }
@@ -173,7 +178,8 @@ mod tests {
 
     const LENGTHS: [usize; 4] = [5_840, 1_520, 800, 400];
 
-    /// Probes in so many seconds on a path that carries `most` bytes; its receiver reports and answers at once.
+    /// Returns the probes in `seconds` on a path that carries `most` bytes. Its receiver reports
+    /// and answers at once.
     fn probed(size: &mut PathSize, most: usize, seconds: core::ops::Range<i64>) -> Vec<usize> {
         let mut probed = Vec::new();
         for beat in seconds.start * 50..seconds.end * 50 {
@@ -219,8 +225,8 @@ mod tests {
             size.passes
         };
         assert_eq!(passes(1_000, 200, 200), 5_840);
-        assert_eq!(passes(1_100, 200, 220), 5_840, "reports that follow each other fast");
-        assert_eq!(passes(1_450, 200, 205), 5_840, "little was sent");
+        assert_eq!(passes(1_100, 200, 220), 5_840, "reports in quick succession");
+        assert_eq!(passes(1_450, 200, 205), 5_840, "few packets were sent");
         assert_eq!(passes(1_460, 200, 290), BASE_BYTES);
     }
 

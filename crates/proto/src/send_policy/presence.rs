@@ -1,4 +1,5 @@
-//! Presence of a receiver: a goodbye ends it; stopping reports without one makes it lost.
+//! Presence of a receiver. A goodbye ends it. A receiver that stops reporting without a goodbye is
+//! lost.
 
 use crate::time::{LocalTime, Span};
 
@@ -6,11 +7,11 @@ tautline_dsp::named_enum! {
     /// Presence of a receiver.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Presence {
-        /// It reports.
+        /// The receiver reports.
         Here = "connected",
-        /// It stopped reporting without a goodbye.
+        /// The receiver stopped reporting without a goodbye.
         Lost = "lost",
-        /// It said goodbye or is no longer a receiver of the stream.
+        /// The receiver said goodbye, or is no longer a receiver of the stream.
         Left = "left",
     }
 }
@@ -18,13 +19,13 @@ tautline_dsp::named_enum! {
 /// Numbers of present and lost receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReceiverCounts {
-    /// Reporting.
+    /// Receivers that report.
     pub here: usize,
-    /// Stopped reporting without a goodbye.
+    /// Receivers that stopped reporting without a goodbye.
     pub lost: usize,
 }
 
-/// Minimum timeout; [`INTERVALS`] if those are longer.
+/// Minimum timeout. It is longer if [`INTERVALS`] are longer.
 const TIMEOUT: Span = Span::from_secs(3);
 /// Timeout in report intervals (RFC 3550 §6.3.5).
 const INTERVALS: i64 = 5;
@@ -32,23 +33,24 @@ const INTERVALS: i64 = 5;
 const UNKNOWN_INTERVAL: Span = Span::from_secs(5);
 /// Datagrams within this span are one report.
 const ONE_REPORT: Span = Span::from_millis(10);
-/// Reports this soon after a goodbye were overtaken on the network.
+/// Reports that arrive this soon after a goodbye were overtaken by it on the network.
 const OVERTAKEN: Span = Span::from_secs(1);
-/// Number of gaps whose median is the interval; an outage is one gap and does not affect it.
+/// Number of gaps between reports. The interval is their median, so a single outage does not affect
+/// it.
 const GAPS: usize = 8;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReportWatch {
     presence: Presence,
     last: LocalTime,
-    /// Ring of the latest gaps.
+    /// Ring of the most recent gaps.
     gaps: [Span; GAPS],
     known: usize,
     times_lost: u32,
 }
 
 impl ReportWatch {
-    /// Receiver whose first report arrived at `now`.
+    /// Creates the state of a receiver whose first report arrived at `now`.
     pub(super) const fn new(now: LocalTime) -> Self {
         let gaps = [Span::ZERO; GAPS];
         Self { presence: Presence::Here, last: now, gaps, known: 0, times_lost: 0 }
@@ -66,7 +68,7 @@ impl ReportWatch {
         now - self.last
     }
 
-    /// Handles a report at `now`; returns `true` if the receiver was lost.
+    /// Handles a report at `now`. Returns `true` if the receiver was lost.
     pub(super) fn report(&mut self, now: LocalTime) -> bool {
         let gap = now - self.last;
         match self.presence {
@@ -90,7 +92,7 @@ impl ReportWatch {
         self.presence = Presence::Left;
     }
 
-    /// Marks it as lost after the timeout; returns `true` if that is new.
+    /// Marks the receiver as lost after the timeout. Returns `true` if it was not marked before.
     pub(super) fn is_newly_lost(&mut self, now: LocalTime) -> bool {
         let lost = self.presence == Presence::Here && self.silence(now) >= self.timeout();
         if lost {
@@ -100,7 +102,7 @@ impl ReportWatch {
         lost
     }
 
-    /// Timeout without a report.
+    /// Returns the timeout for the next report.
     fn timeout(&self) -> Span {
         let mut gaps = self.gaps;
         let gaps = &mut gaps[..self.known.min(GAPS)];
@@ -118,7 +120,7 @@ mod tests {
         LocalTime::ZERO + Span::from_millis(millis)
     }
 
-    /// Time at which a receiver with these reports is lost, in milliseconds.
+    /// Returns the time at which a receiver with these reports is lost, in milliseconds.
     fn lost_at(reports: &[i64]) -> i64 {
         let mut watch = ReportWatch::new(at(reports[0]));
         for report in &reports[1..] {
@@ -137,7 +139,7 @@ mod tests {
         {
             assert_eq!(lost_at(&every(interval)), lost, "{interval} ms");
         }
-        // One report does not show the interval; two datagrams may be one report.
+        // A single report does not show the interval. Two datagrams may be one report.
         assert_eq!(lost_at(&[0]), 25_000);
         let pairs: Vec<i64> = (0..20).map(|n| n / 2 * 4000 + n % 2).collect();
         assert_eq!(lost_at(&pairs), 19_995);
@@ -147,7 +149,7 @@ mod tests {
     fn outage_does_not_change_the_interval() {
         let reports: Vec<i64> = (0..10).map(|n| n * 450 + if n > 7 { 2500 } else { 0 }).collect();
         assert_eq!(lost_at(&reports), 3000);
-        // Fast first reports do not hide that later ones are rare.
+        // Fast first reports do not hide the fact that later reports are rare.
         let slow: Vec<i64> =
             (0..30).map(|n| n * 20).chain([2000, 4500, 7000, 9500, 12_000]).collect();
         assert_eq!(lost_at(&slow), 12_500);
@@ -161,7 +163,7 @@ mod tests {
         assert_eq!((watch.presence(), watch.times_lost()), (Presence::Lost, 1));
         assert!(watch.report(at(60_000)) && !watch.report(at(60_400)));
         assert_eq!(watch.presence(), Presence::Here);
-        // The minute does not count as an interval.
+        // The minute of absence is not an interval.
         assert!(watch.is_newly_lost(at(63_400)));
         assert_eq!(watch.times_lost(), 2);
     }
@@ -174,7 +176,7 @@ mod tests {
         assert!(!watch.report(at(501)), "a report that the goodbye overtook");
         assert!(!watch.is_newly_lost(at(600_000)));
         assert_eq!(watch.presence(), Presence::Left);
-        // It reports again, for longer than packets take.
+        // It reports again, after more time than packets take.
         assert!(!watch.report(at(601_000)));
         assert_eq!(watch.presence(), Presence::Here);
     }

@@ -1,4 +1,4 @@
-//! Redundancy of a sent stream, as requested or by receivers' losses.
+//! Redundancy of a sent stream, as requested or according to the losses of receivers.
 
 use super::asks;
 use super::path_size::PathSize;
@@ -8,20 +8,21 @@ use crate::redundancy::sizing::Losses;
 use crate::redundancy::{Bounds, Layout, MAX_SYMBOLS, MAX_WINDOW, Redundancy};
 use crate::time::{LocalTime, Span};
 
-/// The time in which packets may be repaired where neither it nor the latency is given,
+/// Default time in which packets may be repaired, if neither the time nor the latency is set. It
+/// covers at least two packets.
 pub const DEFAULT_BUDGET: Span = Span::from_millis(10);
-/// but so many packets at least.
+/// Minimum number of packets in that time.
 const MIN_WINDOW: i64 = 2;
 
 impl SendPolicy {
-    /// Bounds of redundancy. The budget is the requested one, limited by the latency and by how far
-    /// packets reach.
+    /// Returns the limits of redundancy. The budget is the requested one, limited by the latency
+    /// and by the distance that packets reach.
     pub fn bounds(&self) -> Bounds {
         let config = &self.config;
         let bounds = config.redundancy.bounds();
         let leaves = repair_time(self.likewise(), config.link_offset);
         let budget = match config.repair_budget {
-            // An automatic latency includes repairs, so a low one is no limit.
+            // An automatic latency includes the repair time, so a low latency is not a limit.
             _ if self.is_as_needed() => {
                 let least = config.format.ptime().times(MIN_WINDOW);
                 config.repair_budget.unwrap_or(DEFAULT_BUDGET.max(least))
@@ -30,7 +31,7 @@ impl SendPolicy {
             None => leaves,
         };
         let max_asked = config.limits.symbols(self.goes_to_group());
-        // Longer datagrams may not pass: their loss would ask for even more repair data.
+        // Longer datagrams may not pass. Their loss would need even more repair data.
         let max_bytes = self.path_size.as_ref().map_or(usize::MAX, PathSize::payload_bytes);
         let max_bytes = max_bytes.min(bounds.max_bytes);
         Bounds { budget: budget.min(self.reach()).max(Span::ZERO), max_asked, max_bytes, ..bounds }
@@ -41,22 +42,22 @@ impl SendPolicy {
         self.config.redundancy.asked()
     }
 
-    /// Present layout.
+    /// Current layout.
     pub fn layout(&self) -> Layout {
         self.config.redundancy.layout()
     }
 
-    /// Bounds used for the present layout.
+    /// Limits from which the current layout was computed.
     pub const fn reckoned_with(&self) -> Bounds {
         self.config.redundancy.bounds()
     }
 
-    /// Maximum budget usable with this packet time.
+    /// Maximum budget that this packet time can use.
     fn reach(&self) -> Span {
         self.config.format.ptime().times(MAX_WINDOW as i64)
     }
 
-    /// Emits a note if the repair time is shorter than requested or zero.
+    /// Adds a note if the repair time is zero or shorter than requested.
     pub(super) fn note_repair(&mut self) {
         let (asked, ptime) = (self.redundancy(), self.config.format.ptime());
         let (budget, reach) = (self.bounds().budget, self.reach());
@@ -89,7 +90,7 @@ impl SendPolicy {
         }
     }
 
-    /// Updates the layout by request, or by the worst losses of any receiver.
+    /// Updates the layout, as requested or according to the highest losses of any receiver.
     pub(super) fn regulate(&mut self, context: &mut SendContext<'_>) {
         let losses = self.losses(context.now);
         let mut regulator = self.config.redundancy;
@@ -99,7 +100,7 @@ impl SendPolicy {
         }
         regulator.keep_to(bounds);
         let layout = regulator.poll(context.now, &self.config.format, losses);
-        // Without room for the command, retry at the next poll.
+        // If there is no room for the command, retry at the next poll.
         if layout.is_none_or(|layout| (context.command)(SendCommand::Redundancy(layout))) {
             self.config.redundancy = regulator;
         }
@@ -107,8 +108,9 @@ impl SendPolicy {
         self.note_limit(losses, context.now);
     }
 
-    /// The losses of the receiver that loses most. A stream that follows its path carries nothing until some are reported,
-    /// and packets that it left out are no losses.
+    /// Losses of the receiver with the highest losses. A stream that adapts to its path has no
+    /// redundancy until a receiver reports losses, and packets that the sender did not send are no
+    /// losses.
     fn losses(&self, now: LocalTime) -> Losses {
         let reported = asks::losses(self.receivers.asks(), now);
         match self.is_led {
@@ -117,7 +119,7 @@ impl SendPolicy {
         }
     }
 
-    /// Says so if losses ask for more than receivers may ask for.
+    /// Adds a note if the losses need more than receivers may request.
     fn note_limit(&mut self, losses: Losses, now: LocalTime) {
         let (format, bounds) = (self.config.format, self.bounds());
         let carried = self.layout().reaches().len();
@@ -135,7 +137,7 @@ impl SendPolicy {
         }
     }
 
-    /// Requests another amount of redundancy.
+    /// Sets the requested amount of redundancy.
     pub fn set_redundancy(&mut self, asked: Redundancy) -> Result<(), SendRefused> {
         let bounds = self.bounds();
         if asked != Redundancy::Off {

@@ -1,4 +1,4 @@
-//! Adjusts redundancy to the request and to receivers' reports.
+//! Adjusts the redundancy of a stream to the request and to receivers' reports.
 
 use super::Limits;
 use crate::redundancy::sizing::Losses;
@@ -7,19 +7,19 @@ use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
 use crate::wire::rtp;
 
-/// Regulator of one stream's redundancy.
+/// Regulator of the redundancy of one stream.
 #[derive(Debug, Clone, Copy)]
 pub struct Regulator {
     asked: Redundancy,
     bounds: Bounds,
-    /// Present layout, and the format it was calculated for.
+    /// Current layout, and the format for which it was computed.
     present: Option<(Layout, StreamFormat)>,
-    /// Start of the time in which less would suffice.
+    /// Time since which less would be sufficient.
     less_since: Option<LocalTime>,
 }
 
 impl Regulator {
-    /// Time before reducing redundancy: losses cluster.
+    /// Time before the redundancy is reduced, because losses come in groups.
     const TIMEOUT: Span = Span::from_secs(10);
 
     /// No redundancy.
@@ -44,29 +44,30 @@ impl Regulator {
         self.asked
     }
 
-    /// Bounds in use.
+    /// Limits in use.
     pub const fn bounds(&self) -> Bounds {
         self.bounds
     }
 
-    /// Present layout.
+    /// Current layout.
     pub fn layout(&self) -> Layout {
         self.present.map_or(Layout::NONE, |(layout, _)| layout)
     }
 
-    /// Requests another redundancy from the next [`Self::poll`] on.
+    /// Requests other redundancy from the next [`Self::poll`] on.
     pub fn set(&mut self, asked: Redundancy, bounds: Bounds) {
         *self = Self::new(asked, bounds);
     }
 
-    /// Sets other bounds, effective at the next [`Self::poll`].
+    /// Sets other limits from the next [`Self::poll`] on.
     pub(crate) fn keep_to(&mut self, bounds: Bounds) {
         if bounds != self.bounds {
             self.set(self.asked, bounds);
         }
     }
 
-    /// New layout for packets of `format`, if it changes. `losses` are the worst of any receiver.
+    /// Returns the new layout for packets of `format` if it changes. `losses` are the highest of
+    /// any receiver.
     pub fn poll(
         &mut self,
         now: LocalTime,

@@ -5,7 +5,8 @@ use crate::time::WallTime;
 use crate::units::{Channels, Rate};
 use crate::wire::rtcp::Effective;
 
-/// Sends 5 ms packets from a device with 2.5 ms periods and promises `millis` milliseconds.
+/// Creates a sender of 5 ms packets, from a device with 2.5 ms periods, that promises `millis`
+/// milliseconds.
 fn sender(millis: i64, latency: LatencyRule) -> SendPolicy {
     let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
     let packet = Frames::new(240);
@@ -21,7 +22,8 @@ fn sender(millis: i64, latency: LatencyRule) -> SendPolicy {
     })
 }
 
-/// Notes about a latency that no receiver like this end keeps, as packets become longer.
+/// Returns the notes about a latency that no receiver like this end can keep, as packets become
+/// longer.
 fn said(policy: &mut SendPolicy, millis: i64) -> Vec<SendNote> {
     let command = &mut |_| true;
     let mut context = Context { now: LocalTime::ZERO, session: None, command };
@@ -34,7 +36,7 @@ fn said(policy: &mut SendPolicy, millis: i64) -> Vec<SendNote> {
 fn of_a_latency_that_follows_longer_packets_by_itself_nothing_is_said() {
     let kept = LatencyRule::Chosen(Span::from_millis(13));
     assert_eq!(said(&mut sender(13, kept), 10).len(), 1, "of one that is kept it is");
-    // Packets and device only; receivers report the network's part later.
+    // The latency covers only packets and device. Receivers report the part of the network later.
     let mut auto = sender(10, LatencyRule::AUTO);
     assert_eq!(said(&mut auto, 10), []);
     assert_eq!(said(&mut auto, 20), []);
@@ -58,16 +60,16 @@ fn redundancy_fits_the_datagrams_that_pass() {
     let unprobed = policy.bounds().max_bytes;
     assert!(unprobed > 1_200, "{unprobed}");
     policy.path_size = Some(PathSize::default());
-    // Without SRTP's tag.
+    // Without the SRTP tag.
     assert_eq!(policy.bounds().max_bytes, 1_184);
 }
 
-/// Report of receiver `ssrc` on our stream.
+/// Returns a report of receiver `ssrc` about our stream.
 fn report(ssrc: u32) -> Event {
     asking(ssrc, None)
 }
 
-/// Report of a receiver that needs this latency.
+/// Returns a report of a receiver that needs this latency.
 fn asking(ssrc: u32, needed: Option<Span>) -> Event {
     let effective = Effective {
         ssrc: 0,
@@ -79,7 +81,7 @@ fn asking(ssrc: u32, needed: Option<Span>) -> Event {
     Event::Effective(ssrc, effective)
 }
 
-/// A sender, its host's time, and its notes on receivers.
+/// A sender, the time on its host, and its notes on receivers.
 struct Watched(SendPolicy, LocalTime);
 
 impl Watched {
@@ -87,7 +89,7 @@ impl Watched {
         Self(sender(13, LatencyRule::Chosen(Span::from_millis(13))), LocalTime::ZERO)
     }
 
-    /// Advances by tenths of a second; each of these reports twice in each.
+    /// Advances by tenths of a second, in each of which these receivers report twice.
     fn pass(&mut self, tenths: i64, reporting: &[u32]) -> Vec<SendNote> {
         for _ in 0..2 * tenths {
             self.1 += Span::from_millis(50);
@@ -153,7 +155,7 @@ fn receiver_that_is_no_destination_any_more_is_not_lost() {
     watched.pass(20, &[1]);
     watched.0.set_destinations(Vec::new(), watched.1);
     assert_eq!(watched.pass(600, &[]), []);
-    // Neither is a host that is not a destination.
+    // A host that is not a destination is not noted either.
     watched.0.hear(Host::UNKNOWN, &report(2), watched.1);
     assert_eq!(watched.pass(600, &[]), []);
     assert_eq!(watched.0.receivers_lost(), 0);

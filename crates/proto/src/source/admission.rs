@@ -270,7 +270,7 @@ impl Source {
         (near && fits).then(|| between.count() / length)
     }
 
-    /// Continues from another number. An exact timestamp is no coincidence, so no second packet is
+    /// Continues from another number. An exact timestamp cannot be a coincidence, so no second packet is
     /// needed.
     fn renumber(
         &mut self,

@@ -1,26 +1,26 @@
-//! Late packets per latency, for the report of a whole run.
+//! Number of late packets per latency, for the report of a whole run.
 
 use super::Repair;
 use super::histogram::Histogram;
 use super::target::LossTarget;
 use crate::time::Span;
 
-/// Late packets at one latency.
+/// Number of late packets at one latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CurvePoint {
     /// Link offset.
     pub latency: Span,
-    /// Packets that would be late.
+    /// Number of packets that would be late.
     pub late: u64,
-    /// All packets.
+    /// Number of all packets.
     pub of: u64,
 }
 
-/// Transit times of a whole run, and the latency that follows.
+/// Transit times of a whole run, and the latency that follows from them.
 ///
-/// Assumes the worst phase between packets and periods, so that advice does not depend on luck. The
-/// actual number of late packets is never above the value here, and below it by at most those of
-/// one period.
+/// The worst phase between packets and periods is assumed, so that the advice does not depend on
+/// luck. The actual number of late packets never exceeds the number here. It is lower by at most
+/// the packets of one period.
 #[derive(Debug, Clone)]
 pub struct Advice {
     transits: Histogram,
@@ -30,11 +30,11 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Maximum points with whole milliseconds: from 3 ms they reach beyond 150 ms.
+    /// Maximum number of points at whole milliseconds. Starting at 3 ms, they reach beyond 150 ms.
     const MAX_STEPS: usize = 64;
 
     /// Creates an empty state for a device that needs up to `takes` from a packet's arrival until
-    /// its first frame is at the DAC. `least` is the minimum latency. Only this allocates.
+    /// its first frame is at the DAC. `least` is the minimum latency. Only this function allocates.
     pub fn new(takes: Span, least: Span) -> Self {
         Self { transits: Histogram::default(), repair: None, takes, least }
     }
@@ -44,7 +44,7 @@ impl Advice {
         self.transits.record(transit);
     }
 
-    /// Forgets all counts, after a change of the reference for transit times.
+    /// Discards all counts, after a change of the reference for transit times.
     pub fn forget(&mut self) {
         self.transits.clear();
     }
@@ -62,15 +62,15 @@ impl Advice {
         self.transits.count()
     }
 
-    /// Late packets at `latency`.
+    /// Returns the number of late packets at `latency`.
     pub fn at(&self, latency: Span) -> CurvePoint {
         let late = self.transits.beyond(latency - self.takes);
         CurvePoint { latency, late, of: self.transits.count() }
     }
 
-    /// Minimum latency, in whole tenths of a millisecond, with no more late packets than the
-    /// target; none, for fewer packets than the target's inverse. While losses exceed the target,
-    /// repaired packets count too.
+    /// Minimum latency at which no more packets are late than the target allows, in whole tenths of
+    /// a millisecond. If there are fewer packets than the inverse of the target, none may be late.
+    /// While losses exceed the target, repaired packets count too.
     pub fn advised(&self, target: LossTarget) -> Option<Span> {
         let transit = self.transits.exceeded_by(target.allowed(self.transits.count()))?;
         let repaired = self.repair.and_then(|repair| repair.transit(&self.transits, target));
@@ -85,7 +85,8 @@ impl Advice {
         up_to((transit + self.takes).max(self.least), TENTH)
     }
 
-    /// Late packets by rising latency: each whole millisecond, and more finely around the knee.
+    /// Returns the late packets by rising latency: at each whole millisecond, and in finer steps
+    /// around the knee.
     pub fn curve(&self) -> Vec<CurvePoint> {
         let mut points = self.steps(Self::MAX_STEPS);
         points.extend(self.knee());
@@ -94,8 +95,8 @@ impl Advice {
         points
     }
 
-    /// Whole milliseconds from the minimum latency to the first without late packets, at most
-    /// `most`. Beyond 20 ms the steps grow.
+    /// Returns whole milliseconds from the minimum latency to the first without late packets, at
+    /// most `most`. Beyond 20 ms the steps grow.
     fn steps(&self, most: usize) -> Vec<CurvePoint> {
         let Some(all) = self.for_allowed(0) else { return Vec::new() };
         let millisecond = Span::from_millis(1);
@@ -112,8 +113,8 @@ impl Advice {
         points
     }
 
-    /// Up to ten latencies around the knee: the minimum ones at which at most half, a fifth, ...
-    /// and no packets would be late.
+    /// Returns up to ten latencies around the knee: the minimum latencies at which at most half, a
+    /// fifth, ... and none of the packets would be late.
     fn knee(&self) -> Vec<CurvePoint> {
         let of = self.transits.count();
         let shares = [2, 5, 10, 50, 100, 1_000, 10_000, 100_000, 1_000_000];

@@ -1,19 +1,20 @@
-//! Histogram of durations, for questions about the tail: the number of longer ones, and the limit
-//! that only so many exceed.
+//! Histogram of durations. It answers how many durations exceed a limit, and which limit only a
+//! given number of durations exceed.
 
 use crate::time::Span;
 
 /// Width of the finest bins, in ns.
 const FINE: i64 = 20_000;
-/// Number of these bins: up to 10.24 ms.
+/// Number of the finest bins: they reach up to 10.24 ms.
 const LINEAR: usize = 512;
-/// Bins per octave above: at most 1/256 of their value wide.
+/// Number of bins per octave above that. A bin is at most 1/256 of its value wide.
 const OCTAVE: usize = LINEAR / 2;
-/// Octaves above: up to 5.2 s. The last bin includes all longer ones.
+/// Number of octaves above that: they reach up to 5.2 s. The last bin includes all longer
+/// durations.
 const OCTAVES: usize = 9;
 const BINS: usize = LINEAR + OCTAVES * OCTAVE;
 
-/// Bin of a duration; negative ones count as zero.
+/// Returns the bin of a duration. Negative durations count as zero.
 fn bin(span: Span) -> usize {
     let units = (span.as_nanos().max(0) / FINE) as u64;
     if units < LINEAR as u64 {
@@ -25,7 +26,7 @@ fn bin(span: Span) -> usize {
     (LINEAR + (octave - 1) * OCTAVE + within).min(BINS - 1)
 }
 
-/// Upper end of a bin, exclusive.
+/// Returns the upper end of a bin, exclusive.
 fn end(bin: usize) -> Span {
     let units = match bin.checked_sub(LINEAR) {
         None => bin as i64 + 1,
@@ -34,11 +35,12 @@ fn end(bin: usize) -> Span {
     Span::from_nanos(units * FINE)
 }
 
-/// Histogram of durations: resolution 20 µs up to 10 ms, 0.4 % up to 5 s. Fixed memory.
+/// Histogram of durations with a resolution of 20 µs up to 10 ms, and of 0.4 % up to 5 s. Uses
+/// fixed memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     bins: Box<[u32]>,
-    /// Number of bins up to the last used one.
+    /// Number of bins up to the last one in use.
     reach: usize,
     count: u64,
 }
@@ -66,8 +68,8 @@ impl Histogram {
         self.bins[from..self.reach].iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// Minimum duration that at most `allowed` exceed, rounded up to the end of its bin; `None` if
-    /// no more were counted.
+    /// Minimum duration that at most `allowed` durations exceed, rounded up to the end of its bin.
+    /// `None` if no more than `allowed` were counted.
     pub(crate) fn exceeded_by(&self, allowed: u64) -> Option<Span> {
         let mut seen = 0;
         let bin = (0..self.reach).rev().find(|bin| {
@@ -99,7 +101,7 @@ impl Histogram {
 }
 
 impl Default for Histogram {
-    /// Creates an empty histogram. Only this allocates.
+    /// Creates an empty histogram. Only this function allocates.
     fn default() -> Self {
         Self { bins: vec![0; BINS].into(), reach: 0, count: 0 }
     }

@@ -1,4 +1,4 @@
-//! The link offset for artificial networks.
+//! Tests of the link offset on artificial networks.
 
 use super::*;
 
@@ -22,14 +22,14 @@ fn micros(micros: i64) -> Span {
     Span::from_micros(micros)
 }
 
-/// Pseudo-random number below `below`.
+/// Returns a pseudo-random number below `below`.
 fn drawn(index: i64, below: i64) -> i64 {
     let mixed = (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     ((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 33) as i64 % below
 }
 
-/// Passes packets of 1 ms from `from` to `to` seconds, with a poll every 20 ms. Returns the changes
-/// of the offset, with times in milliseconds.
+/// Passes 1 ms packets from `from` to `to` seconds and polls every 20 ms. Returns the changes of
+/// the offset, with times in milliseconds.
 fn pass(
     depth: &mut Depth,
     (from, to): (i64, i64),
@@ -47,13 +47,13 @@ fn pass(
     reported
 }
 
-/// A quiet network: 1.2 ms plus up to 30 µs.
+/// Transit times of a quiet network: 1.2 ms plus up to 30 µs.
 fn wire(milli: i64) -> Span {
     micros(1_200 + drawn(milli, 30))
 }
 
-/// The network with a spike every two seconds until `until` seconds, which delays 20 packets by up
-/// to `height`.
+/// Transit times of that network with a spike every two seconds, until `until` seconds. A spike
+/// delays 20 packets by up to `height`.
 fn spikes_of(height: i64, until: i64) -> impl Fn(i64) -> Span {
     move |milli| {
         let within = milli % 2_000;
@@ -62,7 +62,7 @@ fn spikes_of(height: i64, until: i64) -> impl Fn(i64) -> Span {
     }
 }
 
-/// Spikes of 6 ms.
+/// Transit times with spikes of 6 ms.
 fn spikes(until: i64) -> impl Fn(i64) -> Span {
     spikes_of(6_000, until)
 }
@@ -165,7 +165,7 @@ fn a_long_way_down_without_a_pause_is_cut_short_within_thirty_seconds() {
 
 #[test]
 fn rare_events_are_waited_for_up_to_the_spread_again_once_they_are_over() {
-    // A tail of two packets every five seconds, in addition to 2 ms of common jitter.
+    // The tail has two packets every five seconds, in addition to 2 ms of common jitter.
     let offset_after = |rare: i64| {
         let transit = |milli: i64| {
             let odd = milli % 5_000 < 2 && milli < 100_000;
@@ -181,7 +181,7 @@ fn rare_events_are_waited_for_up_to_the_spread_again_once_they_are_over() {
     assert!(after >= with - micros(150), "{with:?} {after:?}");
     let (with, after) = offset_after(12_000);
     assert!(with > Span::from_millis(14), "{with:?}");
-    // Packets up to 3 ms, their spread again, the device, and half the band.
+    // The sum of packets up to 3 ms, their spread again, the device, and half the band.
     assert!(after <= micros(3_000 + 2_000 + 2_000 + 400), "{after:?}");
 }
 
@@ -238,7 +238,8 @@ mod advice {
     #[test]
     fn the_curve_says_what_would_have_been_late() {
         let mut advice = Advice::new(TAKES, Span::from_millis(3));
-        // 1 to 10.99 ms evenly, so 3 to 12.99 ms with the device.
+        // Transit times are evenly spread from 1 to 10.99 ms, so latencies with the device are 3 to
+        // 12.99 ms.
         (0..10_000).for_each(|index| advice.observe(micros(1_000 + index)));
         let curve = advice.curve();
         for CurvePoint { latency, late, of } in &curve {
@@ -300,7 +301,7 @@ fn where_the_way_itself_takes_longer_than_it_may_it_is_a_fifth_more_than_the_fas
     let needed = micros(81_200) + TAKES + Span::from_millis(10);
     assert!(depth.offset() >= needed - micros(200), "{:?}", depth.offset());
     assert!(depth.offset() <= needed + micros(200), "{:?}", depth.offset());
-    // Before any measurement: the need of packets and device.
+    // Before any measurement, the offset is the need of packets and device.
     let mut depth = self::depth();
     depth.set_max(Some(micros(1)));
     depth.start_at(Span::from_millis(50));
@@ -308,7 +309,7 @@ fn where_the_way_itself_takes_longer_than_it_may_it_is_a_fifth_more_than_the_fas
 }
 
 proptest::proptest! {
-    /// Paths with this delay and jitter in milliseconds, for this many seconds each.
+    /// Paths with this delay and jitter in milliseconds, each for this many seconds.
     #[test]
     fn ceiling_holds_whenever_a_recent_packet_shows_that_the_way_allows_it(
         ways in proptest::collection::vec((0_i64..500, 0_i64..400, 1_i64..8), 1..6),

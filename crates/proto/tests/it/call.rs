@@ -1,5 +1,5 @@
-//! A call from dial to goodbye between both state machines, over a line that can be cut, in virtual
-//! time.
+//! Tests of a call from dial to goodbye, between both state machines, over a line that can be cut.
+//! In virtual time.
 
 use tautline_trial::snapshot;
 
@@ -42,7 +42,7 @@ struct World {
     ends: Vec<CallingEnd>,
     lines: u64,
     calls: u8,
-    /// While down, nothing passes, and messages under way are lost.
+    /// While the network is down, nothing passes, and messages in flight are lost.
     up: bool,
     did: Said,
 }
@@ -93,7 +93,7 @@ impl World {
                     let end = self.ends.iter_mut().find(|end| end.line == Some(line));
                     if let (Some(end), true) = (end, self.up) {
                         end.line = None;
-                        // Messages sent before the close arrive first.
+                        // Messages that were sent before the close arrive first.
                         while let Some((_, message)) = end.back.pop_front() {
                             end.caller.said(message, now);
                         }
@@ -242,7 +242,7 @@ fn a_caller_that_is_not_heard_of_any_more_makes_room() {
     let wanted = CALL_KEPT + LINE_DEAD;
     assert!((wanted - Span::from_secs(2)..=wanted + BEAT).contains(&kept), "{kept}");
     assert_eq!(world.answering.calls(), 0);
-    // It returns too late: the call is over at the peer, and it calls again by itself.
+    // The network returns too late. The call is over at the peer, and the caller dials again.
     world.up = true;
     world.run(Span::from_secs(10));
     let did = words(&world.ends[0].did);
@@ -341,12 +341,12 @@ fn what_was_asked_for_as_the_line_fell_is_asked_for_once_more_and_then_no_more()
         if lost == "again 5ms" {
             world.ends[0].caller.change(longer.clone()).unwrap();
         }
-        // The message is under way.
+        // The message is in flight.
         world.turn();
         world.cut();
         world.run(LINE_DEAD + Span::from_secs(1));
         world.up = true;
-        // The line is back; the first message on it has not arrived yet.
+        // The line is back. The first message on it has not arrived yet.
         while world.ends[0].did.last().is_none_or(|(_, word)| word != lost) {
             world.run(BEAT);
             assert!(world.millis() < 60_000, "{:?}", world.ends[0].did);
@@ -389,10 +389,10 @@ fn a_caller_is_told_that_it_is_not_heard_if_it_reads_that() {
     answering.said(ConnectionId(1), call, CallId([1; 16]), now);
     steps(&mut answering);
     answering.unheard(0, 0);
-    assert_eq!(steps(&mut answering), [], "it has no word for it");
+    assert_eq!(steps(&mut answering), [], "its version has no such message");
 }
 
-/// A line to a called end, driven manually.
+/// Creates a line to a called end that the test drives manually.
 fn by_hand() -> (Answering, LocalTime) {
     let mut answering = Answering::new(offer(), vec![7_000]);
     let now = LocalTime::ZERO + Span::from_secs(1);
@@ -418,7 +418,7 @@ fn a_caller_that_floods_is_closed_and_its_call_is_over_for_nobody_else() {
         .iter()
         .filter(|step| matches!(step, AnsweringStep::Say(_, CallMessage::Pong)))
         .count();
-    assert_eq!(pongs, 31, "as many as may come at once, less the call itself");
+    assert_eq!(pongs, 31, "the maximum at once, minus the call itself");
     assert!(steps.contains(&AnsweringStep::Close(ConnectionId(1))));
     assert!(steps.len() < 40, "nothing grows: {}", steps.len());
 }
@@ -452,7 +452,7 @@ fn an_id_without_the_key_that_began_the_call_resumes_nothing() {
         matches!(answer[0], AnsweringStep::Say(ConnectionId(2), CallMessage::Refused(_))),
         "{answer:?}"
     );
-    assert_eq!(answering.calls(), 1, "the call of the other goes on");
+    assert_eq!(answering.calls(), 1, "the other caller's call continues");
 }
 
 #[test]
@@ -477,13 +477,13 @@ fn a_latency_that_the_devices_do_not_keep_is_taken_by_no_change() {
     };
     let answer = said(CallMessage::Call { version: CALL_VERSION, offer, resumes: None });
     let CallMessage::Accepted { terms, .. } = answer else { panic!("{answer:?}") };
-    // Packets of 1 ms from periods of 5 are 5 ms old, and play 20 ms later; 1 ms is for the path.
+    // Packets of 1 ms from periods of 5 ms are 5 ms old and play 20 ms later. 1 ms is for the path.
     assert_eq!(terms.latency, CallLatency::Kept(ms(26)));
     let less = CallTerms { latency: CallLatency::Kept(ms(25)), ..terms.clone() };
     let answer = said(CallMessage::Change(less));
     let CallMessage::Kept(why) = &answer else { panic!("{answer:?}") };
     snapshot!(why.as_str());
-    // Its capacity is the initial latency plus a sixteenth of a second.
+    // The capacity is the initial latency plus a sixteenth of a second.
     let room = ms(26) + Span::from_micros(62_500);
     let most = CallTerms { latency: CallLatency::Kept(room), ..terms.clone() };
     assert_eq!(said(CallMessage::Change(most.clone())), CallMessage::Changed(most));
@@ -548,7 +548,7 @@ fn a_call_that_is_taken_up_again_offers_what_its_devices_run_as_alone() {
     let mut caller = CallerEnd::new(wide.clone(), now);
     assert_eq!(offered(&mut caller, now), Some(wide.there.rates.clone()));
     let accepted = |call, offer: &CallOffer| {
-        let terms = wide.choose(offer).expect("a rate in common");
+        let terms = wide.choose(offer).expect("a common rate");
         CallMessage::Accepted { call: CallId([call; 16]), terms, udp_port: 7_000 }
     };
     caller.said(accepted(1, &run), now);
@@ -565,7 +565,7 @@ fn a_call_that_is_taken_up_again_offers_what_its_devices_run_as_alone() {
 
 #[test]
 fn line_cut_before_an_answer_is_dialled_again_for_half_a_minute() {
-    // The handshake is over at this end or not.
+    // The handshake of this end is complete or not.
     for connects in [false, true] {
         let now = LocalTime::ZERO;
         let (mut caller, mut at, mut dials) = (CallerEnd::new(offer(), now), now, Vec::new());
@@ -590,7 +590,7 @@ fn line_cut_before_an_answer_is_dialled_again_for_half_a_minute() {
     }
 }
 
-/// What a caller offers that dials now.
+/// Returns the offer of a caller that dials now.
 fn dialled(caller: &mut CallerEnd, now: LocalTime) -> CallOffer {
     caller.poll(now);
     loop {
@@ -615,12 +615,12 @@ fn coding_that_was_told_to_follow_the_network_does_so_in_the_next_call() {
     let adapts = Some(CallAdaptation { codings, max_bitrate: None });
     let CallMessage::Accepted { terms, .. } = agreed else { unreachable!() };
     caller.said(CallMessage::Changed(CallTerms { adapts: adapts.clone(), ..terms }), now);
-    // The other end is started again, and knows nothing of it.
+    // The other end was restarted and does not know the call.
     caller.line_lost(now);
     let at = caller.deadline();
     let next = dialled(&mut caller, at);
     assert_eq!(next.adapts, adapts);
-    // It begins with few bits.
+    // It begins with a low bitrate.
     assert_eq!(next.there.codings.first(), Some(&Coding::OPUS));
     assert_eq!(next.back.codings.first(), Some(&Coding::OPUS));
 }

@@ -1,5 +1,5 @@
-//! A simulated day of messages in a call, with lost and resumed lines, changes, holds and pings:
-//! memory use after an hour equals that at the end.
+//! Test of a simulated day of messages in a call, with lost and resumed lines, changes, holds and
+//! pings. The memory use after an hour must equal that at the end.
 
 use std::collections::VecDeque;
 
@@ -61,7 +61,7 @@ struct Talk {
     lines: u64,
     there: OnTheWay,
     back: OnTheWay,
-    /// While down, nothing passes, and messages under way are lost.
+    /// While the network is down, nothing passes, and messages in flight are lost.
     up: bool,
     tally: Tally,
 }
@@ -116,7 +116,7 @@ impl Talk {
         while let Some(step) = self.answering.step() {
             self.answer(step);
         }
-        // Steps caused by a close of the peer.
+        // Handles the steps that a close of the peer causes.
         while let Some(step) = self.caller.step() {
             self.calling(step);
         }
@@ -153,7 +153,7 @@ impl Talk {
             CallerStep::Kept(_) => tally.kept += 1,
             CallerStep::Again(_) => tally.again += 1,
             CallerStep::Dropped(_) => tally.dropped += 1,
-            CallerStep::Unheard(_) => panic!("nothing is told of what is heard"),
+            CallerStep::Unheard(_) => panic!("sound was received but reported as missing"),
             CallerStep::TurnedAway(_) | CallerStep::Over(_) => tally.ended += 1,
         }
     }
@@ -181,7 +181,7 @@ impl Talk {
         }
     }
 
-    /// Cuts the line: both ends notice at once, or only by timeout.
+    /// Cuts the line. Both ends notice at once if `reported`, otherwise only after a timeout.
     fn cut(&mut self, reported: bool, span: Span) {
         self.up = false;
         self.there.clear();
@@ -194,7 +194,7 @@ impl Talk {
         self.up = true;
     }
 
-    /// Requests one change after another for this time; at the end none is pending.
+    /// Requests one change after another for this time. At the end none is pending.
     fn talk(&mut self, span: Span) {
         let until = self.now + span;
         let mut pauses = PAUSES.into_iter().cycle();
@@ -268,7 +268,7 @@ fn a_hold_whose_answer_was_lost_lets_the_other_end_take_no_sound_away_later() {
     talk.run(Span::from_secs(5));
     assert_eq!(talk.caller.change(sounding), Ok(()));
     talk.run(Span::from_secs(1));
-    // It was repeated, and answered then.
+    // The request was repeated and then answered.
     assert_eq!((talk.tally.resumed, talk.tally.held), (1, 1), "{:?}", talk.tally);
     talk.back.push_back((talk.now, CallMessage::Changed(held)));
     talk.run(Span::from_secs(1));

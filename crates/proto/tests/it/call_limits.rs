@@ -18,8 +18,8 @@ fn steps(answering: &mut Answering) -> Vec<AnsweringStep> {
     core::iter::from_fn(|| answering.step()).collect()
 }
 
-/// A called end with limits; returns its answers to calls of a peer, with or without sound, each on
-/// a new line.
+/// A called end with limits. It returns its answers to calls of a peer, with or without sound, each
+/// on its own line.
 struct Limited(Answering, LocalTime, u64);
 
 impl Limited {
@@ -61,7 +61,7 @@ fn one_peer_has_half_of_the_places_and_this_machine_itself_as_many_as_there_are(
         if places > 1 {
             let refused = called.call(1, &[CallPath::Udp]).unwrap_err();
             snapshot!(refused);
-            assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another has its place");
+            assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another peer has its place");
         }
         let mut called = Limited::new(places as u16, limits);
         assert!((0..places).all(|_| called.call(9, &[CallPath::Udp]).is_ok()), "its own");
@@ -78,9 +78,9 @@ fn one_peer_has_as_many_places_and_as_much_sound_as_is_said_and_another_gets_in(
         let refused = called.call(1, &[]).unwrap_err();
         let why = format!("your machine is in {most} of its 8 calls");
         assert!(refused.contains(&why) && refused.contains("--max-calls-per-host"), "{refused}");
-        assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another has its place");
+        assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another peer has its place");
     }
-    // No peer gets more calls with sound than there are in total.
+    // No peer gets more calls with sound than the total limit.
     let mut called = Limited::new(8, CallLimits::of(8, 2, None).each(Some(4)));
     let had = (0..4).filter(|_| called.call(1, &[CallPath::Udp]).is_ok()).count();
     assert_eq!((had, called.call(1, &[])), (2, Ok(())));
@@ -124,7 +124,7 @@ fn nobody_but_the_caller_ends_that_a_call_is_without_sound() {
     assert!(matches!(said.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{said:?}");
     let mut caller = begun(&without);
     assert!(matches!(steps(&mut caller).last(), Some(CallerStep::Begin(_))));
-    // Also rejected when the call resumes on another line.
+    // It is also rejected when the call resumes on another line.
     let mut again = begun(&without);
     again.line_lost(now);
     again.poll(now + Span::from_secs(1));
@@ -162,7 +162,7 @@ fn who_is_told_to_hold_before_there_is_a_call_begins_one_without_sound() {
         panic!("{said:?}")
     };
     assert!(said.paths.is_empty());
-    assert!(!caller.begins_held(false), "that was said, and is not answered");
+    assert!(!caller.begins_held(false), "requested, but not answered yet");
     let terms = said.choose(&offer()).unwrap();
     caller.said(CallMessage::Accepted { call: CallId([1; 16]), terms, udp_port: 1 }, now);
     let begun = core::iter::from_fn(|| caller.step()).last();
@@ -181,7 +181,7 @@ fn one_peer_has_half_of_the_sound_and_lines_beside() {
     let sounds = offer().choose(&offer()).unwrap();
     let kept = called.answer(CallMessage::Change(sounds)).unwrap_err();
     snapshot!(kept);
-    assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another has the rest");
+    assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another peer gets the rest");
 }
 
 #[test]

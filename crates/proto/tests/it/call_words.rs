@@ -1,5 +1,5 @@
-//! The calling end, answered manually: requests while others are pending, and messages to older
-//! peers.
+//! Tests of the calling end, with manual answers: requests while others are pending, and messages
+//! to older peers.
 #![expect(clippy::unwrap_used, reason = "two ends that do not agree here are a failure")]
 
 use crate::offers;
@@ -32,7 +32,7 @@ fn said(caller: &mut CallerEnd) -> Vec<CallMessage> {
         .collect()
 }
 
-/// Sends its offer on a line of this version.
+/// Sends the offer on a line of this version and returns it.
 fn dialled(caller: &mut CallerEnd, version: u32, now: LocalTime) -> CallOffer {
     caller.poll(now);
     said(caller);
@@ -95,7 +95,7 @@ fn a_call_that_is_made_anew_goes_by_what_was_asked_for_last() {
     let (mut caller, terms) = calling(CALL_VERSION);
     let by_tcp = CallTerms { paths: vec![CallPath::Tcp], ..terms };
     caller.change(by_tcp.clone()).unwrap();
-    // Offers its devices again, with the path from the command line.
+    // The caller offers its devices again, with the path from the command line.
     caller.offers(CallOffer { paths: vec![CallPath::Udp], ..offer(None) });
     caller.said(CallMessage::Changed(by_tcp.clone()), NOW);
     assert_eq!(caller.call().unwrap().terms, by_tcp);
@@ -145,7 +145,7 @@ fn an_older_end_is_told_nothing_of_redundancy_by_either_side() {
             _ => None,
         });
         assert_eq!(changed, Some(known), "version {version}");
-        // The end that is called asks for it, and the caller does not.
+        // The called end requests it, and the caller does not.
         let (mut answering, line) = (Answering::new(offer, vec![7_000]), ConnectionId(1));
         answering.came(line, [1; 32], NOW);
         let call = CallMessage::Call { version, offer: self::offer(None), resumes: None };

@@ -1,5 +1,5 @@
-//! The mapping between a stream's media time and its sender's clock, with frequent updates by
-//! packets or rare ones by reports.
+//! Tests of the mapping between a stream's media time and its sender's clock, with frequent updates
+//! from packets or rare ones from reports.
 
 use proptest::prelude::*;
 use tautline_proto::clock::{MediaClock, ReadingOutcome};
@@ -8,12 +8,13 @@ use tautline_proto::units::{Ppm, Rate};
 
 const START: WallTime = WallTime::from_unix_nanos(1_700_000_000_000_000_000);
 
-/// Capture time of `media` on a card with this rate error.
+/// Returns the capture time of `media` on a card with this rate error.
 fn truth(media: MediaTime, drift: Ppm) -> WallTime {
     START + drift.unstretch(Rate::HZ_48000.span_of(media - MediaTime::ZERO))
 }
 
-/// Maximum error after settling, with readings every `apart`, each with an error of `noise`.
+/// Returns the maximum error after settling, with readings every `apart`, each with an error of
+/// `noise`.
 fn worst(drift: Ppm, apart: Span, mut noise: impl FnMut(i64) -> Span) -> Span {
     let mut clock = MediaClock::new(Rate::HZ_48000);
     let step = Rate::HZ_48000.frames_within(apart);
@@ -61,7 +62,7 @@ fn stamps_that_jitter_by_50_us_come_through_with_less_than_5() {
     let jitter = |reading: i64| Span::from_micros((reading * 7919) % 101 - 50);
     let off = worst(Ppm::from_f64(-80.0), Span::from_millis(1), jitter);
     assert!(off <= Span::from_micros(5), "{off}");
-    // Packets of a block share its timestamp.
+    // Packets of one block have the same timestamp.
     let jitter = |reading: i64| Span::from_micros((reading / 10 * 7919) % 101 - 50);
     let off = worst(Ppm::from_f64(-80.0), Span::from_millis(1), jitter);
     assert!(off <= Span::from_micros(5), "{off}");
@@ -121,7 +122,8 @@ proptest! {
             // Values far in the past depend on the slope.
             let (newest, _) = clock.reference().expect("just read");
             let ago = Rate::HZ_48000.span_of(newest - media);
-            // A line with a slope swings, the more the longer there was no reading.
+            // A line with a slope swings. The longer the time without a reading, the more it
+            // swings.
             unread = unread.max(Rate::HZ_48000.span_of(newest - before));
             let most = Span::from_millis(1) + (ago + unread).divided(1000);
             prop_assert!(error.abs() <= most, "{error}");

@@ -1,4 +1,4 @@
-//! Following a media clock via CRF, despite damage to its packets.
+//! Tests of following a media clock via CRF, despite damage to its packets.
 
 use proptest::prelude::*;
 use tautline_proto::clock::MediaClock;
@@ -19,7 +19,7 @@ struct Talker {
     head: CrfHead,
     times: i64,
     ppm: f64,
-    /// Number of packets, and TAI of the next.
+    /// Number of packets, and the TAI of the next packet.
     packets: i64,
     next: f64,
     /// Step of its time clock in nanoseconds.
@@ -41,7 +41,7 @@ impl Talker {
         Self { head, times, ppm, packets: 0, next: 0.0, set: 0, follower }
     }
 
-    /// Milan: 500 packets a second.
+    /// Milan: 500 packets per second.
     fn usual(ppm: f64) -> Self {
         Self::of(Rate::HZ_48000, 96, 1, ppm)
     }
@@ -77,13 +77,14 @@ impl Talker {
         (0..packets).for_each(|_| drop(self.packet()));
     }
 
-    /// Checks that the reported rate is true within the reported error, which is at most `within`.
+    /// Checks that the reported rate is correct to within the reported error, which is at most
+    /// `within`.
     #[track_caller]
     fn is_followed(&self, within: f64) {
         let reported = self.follower.reported(self.now()).expect("nothing is known");
         let off = (reported.rate.as_f64() - self.ppm).abs();
         let unsure = reported.uncertainty().as_f64();
-        assert!(off <= unsure, "{off} ppm off, and said to be within {unsure}");
+        assert!(off <= unsure, "{off} ppm off, reported as within {unsure}");
         assert!(unsure <= within, "only known to {unsure} ppm");
     }
 }
@@ -279,8 +280,8 @@ fn the_first_talker_that_comes_is_followed_until_it_is_silent() {
     assert!((follower.reported(now).unwrap().rate.as_f64() + 7.0).abs() < 1.0);
 }
 
-/// Maximum error of a card's rate over ten minutes, from a stream whose times are alternately 300
-/// us early and late for a second.
+/// Returns the maximum error of a card's rate over ten minutes. The times of the stream are
+/// alternately 300 µs early and late, for a second each.
 fn astray(reported: bool) -> f64 {
     let mut talker = Talker::usual(20.0);
     talker.speak(2000);
@@ -306,10 +307,10 @@ fn astray(reported: bool) -> f64 {
 #[test]
 fn a_stream_holds_to_the_rate_that_is_told_however_far_its_own_times_are_astray() {
     let (reported, found) = (astray(true), astray(false));
-    assert!(reported < 1.0, "{reported} ppm off where the rate is told");
+    assert!(reported < 1.0, "{reported} ppm off with the reported rate");
     assert!(
         found > 10.0 * reported,
-        "{found} ppm off where it is found, {reported} where it is told"
+        "{found} ppm off with the estimated rate, {reported} with the reported one"
     );
 }
 

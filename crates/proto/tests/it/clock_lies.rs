@@ -1,5 +1,5 @@
-//! The estimate of a peer's clock stays right if some exchanges are false, from a broken peer or an
-//! attacker that wants to move the sound.
+//! Tests that the estimate of a peer's clock stays correct if some exchanges are false, from a
+//! broken peer or from an attacker that wants to move the sound.
 
 use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange};
 use tautline_proto::time::{LocalTime, Span, WallTime};
@@ -8,7 +8,8 @@ const WALL: Span = Span::from_secs(1_700_000_000);
 /// Path delay in each direction.
 const WAY: Span = Span::from_micros(200);
 
-/// A true exchange that ends at `answered`, after 0.2 s at a peer 20 ppm fast.
+/// Returns a true exchange that ends at `answered`, after 0.2 s at a peer whose clock is 20 ppm
+/// fast.
 fn truth(answered: LocalTime) -> Exchange {
     let asked = answered - Span::from_millis(200) - WAY.times(2);
     Exchange {
@@ -25,7 +26,7 @@ fn wall(local: LocalTime) -> WallTime {
     WallTime::of_local(local + gained, WALL)
 }
 
-/// Two minutes with two exchanges a second, each passed through `lie`.
+/// Runs two minutes with two exchanges per second, each passed through `lie`.
 fn reported(mut lie: impl FnMut(usize, Exchange) -> Exchange) -> (ClockEstimator, ClockMapping) {
     let mut estimator = ClockEstimator::new();
     let mut mapping = None;
@@ -93,7 +94,7 @@ fn a_clock_that_was_stepped_is_believed_at_the_third_report_or_the_fifth_and_cou
             let stepped = number >= 30;
             let exchange = if stepped { moved(exchange, by) } else { exchange };
             last = estimator.observe(exchange).or(last);
-            // A step that a drift of 500 ppm could explain takes two more.
+            // A step that a drift of 500 ppm could explain takes two more exchanges.
             let timeout = if by.abs() > WAY.times(10) { 3 } else { 5 };
             if number == 30 + timeout {
                 let error = last.expect("known").wall(answered) - wall(answered) - by;

@@ -1,4 +1,4 @@
-//! A receiver whose packets have other bytes per frame than expected.
+//! Tests of a receiver whose packets have other bytes per frame than expected.
 
 use tautline_dsp::format::{SampleFormat, encode};
 use tautline_proto::evidence::Contradiction;
@@ -24,8 +24,8 @@ fn receiver(sample: SampleFormat, channels: Channels) -> JitterBuffer {
     JitterBuffer::new(JitterBufferConfig::new(RtpUnpack::taking(Codings::Any), format, LATENCY))
 }
 
-/// Sends packets of 1 ms with this format and these numbers; all samples of frame `n` are n / 2²⁰.
-/// Returns the output.
+/// Sends packets of 1 ms with this format and these numbers, and returns the output. All samples of
+/// frame `n` are n / 2²⁰.
 fn play(
     receiver: &mut JitterBuffer,
     (sample, carried): (SampleFormat, usize),
@@ -111,7 +111,7 @@ fn one_channel_is_played_on_all() {
     let played = play(&mut receiver, (SampleFormat::L24, 1), 0..100);
     let (frames, _) = played.as_chunks::<2>();
     assert_eq!(frames.iter().position(|[left, right]| left != right), None);
-    // Four packets prove it; half of the rest is continuous sound.
+    // Four packets prove it. Half of the rest is continuous sound.
     let sound = &frames[50 * PERIOD..];
     assert!(sound.windows(2).all(|pair| (pair[1][0] - pair[0][0]) * (1 << 20) as f32 == 1.0));
     let played = play(&mut receiver, (SampleFormat::L24, 2), 100..200);

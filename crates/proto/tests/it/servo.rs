@@ -1,5 +1,5 @@
-//! The rate servo alone. The due position is a line with drift and noise; the place advances by the
-//! servo's steps.
+//! Tests of the rate servo alone. The due position is a line with drift and noise. The place
+//! advances by the steps of the servo.
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -46,7 +46,8 @@ impl Card {
         }
     }
 
-    /// Plays a block while the due position drifts by `drift` ppm, with a reading error of `noise`.
+    /// Plays a block while the due position drifts by `drift` ppm. `noise` is the error of its
+    /// reading.
     fn block(&mut self, drift: f64, noise: Span) {
         let due = self.rate.point_after(self.due, noise);
         let step = self.servo.step(&Observation {
@@ -126,7 +127,7 @@ fn a_drift_is_made_up_for_to_less_than_a_microsecond() {
 #[test]
 fn a_drift_is_made_up_for_at_every_rate_and_copied_again_once_it_is_over() {
     for rate in Rate::SUPPORTED.map(|hertz| Rate::new(hertz).expect("supported")) {
-        // Playback is on whole frames: see `Due::tolerance`.
+        // Playback is at whole frames: see `Due::tolerance`.
         let tolerance = Span::from_micros(50) + rate.span_of(Frames::new(1));
         for drift in [-500.0, -20.0, 20.0, 500.0] {
             let mut card = Card::at(rate, tolerance);
@@ -148,12 +149,12 @@ fn cards_too_far_apart_are_said_to_be_and_no_figure_is_made_up() {
     for drift in [-3000.0, -700.0, 700.0, 3000.0] {
         let mut card = Card::new(Span::from_micros(50));
         card.blocks(2, drift);
-        assert!(!card.servo.is_out_of_reach(), "{drift}: told before it is certain");
+        assert!(!card.servo.is_out_of_reach(), "{drift}: reported too early");
         card.blocks(8, drift);
         assert!(card.servo.is_out_of_reach(), "{drift}");
         assert_eq!(card.servo.drift(), None, "{drift}");
         card.blocks(20, drift / drift.abs() * 100.0);
-        assert!(!card.servo.is_out_of_reach(), "{drift}: and back");
+        assert!(!card.servo.is_out_of_reach(), "{drift}: back in reach");
     }
     let mut card = Card::new(Span::from_micros(50));
     card.blocks(60, 500.0);
@@ -201,9 +202,9 @@ fn another_latency_teaches_no_drift() {
 /// A cent in ppm: the 1200th root of two, minus one.
 const CENT: f64 = 577.79;
 
-/// Maximum pitch error against the sender, in ppm, at a drift of `steady` plus each of `drifts` for
-/// ten seconds. At each change the clocks are remapped by the next of `jumps` in microseconds. Due
-/// positions have errors of up to `noise` microseconds.
+/// Returns the maximum pitch error relative to the sender, in ppm. The drift is `steady` plus each
+/// of `drifts` for ten seconds. At each change, the clocks are remapped by the next of `jumps`, in
+/// microseconds. Due positions have errors of up to `noise` microseconds.
 fn off_by(steady: f64, drifts: &[f64], jumps: &[i64], noise: i64) -> f64 {
     let mut card = Card::new(Span::from_micros(300));
     card.blocks(20, steady);
@@ -222,7 +223,7 @@ fn off_by(steady: f64, drifts: &[f64], jumps: &[i64], noise: i64) -> f64 {
 
 #[test]
 fn a_jump_against_a_drift_that_turns_bends_the_pitch_by_less_than_a_cent() {
-    // Worst case of a search: 594 ppm before the correction left room for learning.
+    // The worst case that a search found: 594 ppm before the correction left room for learning.
     let (drifts, jumps) = ([149.2, -149.7, 147.6], [491, 499, 697]);
     for noise in 0..20 {
         let off = off_by(-216.6, &drifts, &jumps, noise);
@@ -230,7 +231,7 @@ fn a_jump_against_a_drift_that_turns_bends_the_pitch_by_less_than_a_cent() {
     }
 }
 
-/// Forty cases, unless more are requested; previous failures first.
+/// Forty cases, unless more are requested. Previous failures run first.
 fn search() -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     let kept = FileFailurePersistence::Direct("tests/servo.proptest-regressions");
@@ -241,7 +242,8 @@ fn search() -> ProptestConfig {
     }
 }
 
-/// Any size, and often close to the limit from which the servo ignores jumps, the worst case.
+/// Generates jumps of any size, often close to the limit above which the servo ignores jumps. That
+/// is the worst case.
 fn jump() -> impl Strategy<Value = i64> {
     prop_oneof![2 => -900..900_i64, 1 => -500..-480_i64, 1 => 480..500_i64]
 }
@@ -264,9 +266,9 @@ proptest! {
     }
 }
 
-/// Number of moves of the place in ten minutes. It begins at an offset from the due position. The
-/// clock precision is 200 µs, 5 µs after ten seconds, and times wander by `wander` within five
-/// seconds.
+/// Returns the number of moves of the place in ten minutes. The place begins at an offset from the
+/// due position. The clock precision is 200 µs, and 5 µs after ten seconds. Times wander by
+/// `wander` within five seconds.
 fn moves(card: &mut Card, beside: i64, wander: f64) -> usize {
     let micros = Span::from_micros;
     card.due = RATE.point_after(card.due.frame, micros(beside));
@@ -320,14 +322,14 @@ fn cards_of_one_clock_are_copied_whatever_errors_say() {
         let mut card = Card::new(Span::from_micros(21));
         card.one_clock = one_clock;
         for block in 0..60_000_i64 {
-            // Times wander like those of a sound server, sometimes by a whole period.
+            // Times wander like those of a sound server, and are sometimes off by a whole period.
             let wander = (block as f64 / 800.0).sin() * 50_000.0;
             let late = if block % 7_000 == 6_999 { 1_333_000 } else { 0 };
             card.block(0.0, Span::from_nanos(wander as i64 + late));
             assert!(!one_clock || !card.servo.is_beside(), "block {block}");
         }
         let copied = card.steps.iter().all(|step| *step == 0.0);
-        assert_eq!(copied, one_clock, "whoever does not know follows");
+        assert_eq!(copied, one_clock, "follows unless the clocks are known to be one");
         assert!(card.servo.drift().is_none() || !one_clock);
     }
 }

@@ -1,4 +1,4 @@
-//! Packets that count as late because of a step of the sender's time.
+//! Tests of packets that count as late because of a step of the sender's time.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::endpoint::Author;
@@ -60,7 +60,8 @@ fn reports_within_a_step_do_not_split_it() {
             report(&mut receiver, number, number);
         }
     }
-    // The sender pauses for a second without advancing its timestamps. Two reports show it at once.
+    // The sender pauses for a second without advancing its timestamps. Two reports show the step at
+    // once.
     (500..1_500).for_each(|at| pull(&mut receiver, millis(at)));
     for number in 500..600 {
         let at = number + 1_000;

@@ -1,4 +1,4 @@
-//! The announced age of a packet's first frame when the packet is complete.
+//! Test of the announced age of a packet's first frame at the time when the packet is complete.
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;

@@ -1,5 +1,5 @@
-//! Sender, receiver, servo and resampler: a tone captured by one card and played by another at a
-//! different rate.
+//! Tests of sender, receiver, servo and resampler: one card captures a tone, and another card plays
+//! it at a different rate.
 
 use core::f64::consts::TAU;
 
@@ -28,7 +28,7 @@ fn tone(at: LocalTime) -> f32 {
     (AMPLITUDE * (TAU * HERTZ * (at.as_nanos() as f64 / 1e9)).sin()) as f32
 }
 
-/// Output of a card with this rate error, with DAC times.
+/// Returns the output of a card with this rate error, with DAC times.
 fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
     let format = StreamFormat {
         coder: None,
@@ -68,7 +68,7 @@ fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
         sender.push(&block, times, |packet| {
             receiver.handle(packet.datagram, now, now);
         });
-        // The card wakes a period before its block meets the DAC, on its own clock.
+        // The card wakes one period before its block meets the DAC, on its own clock.
         loop {
             let meets = |frames| {
                 let shown = RATE.span_of(Frames::new(frames));
@@ -91,8 +91,8 @@ fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
     sound
 }
 
-/// Least-squares fit of the tone: amplitude, delay against the microphone in seconds, and residual
-/// in decibels relative to it.
+/// Fits the tone by least squares. Returns its amplitude, its delay relative to the microphone in
+/// seconds, and the residual in decibels relative to it.
 fn heard(sound: &[(f64, f32)]) -> (f64, f64, f64) {
     let (mut sines, mut cosines, mut both) = (0.0, 0.0, 0.0);
     let (mut with_sine, mut with_cosine) = (0.0, 0.0);

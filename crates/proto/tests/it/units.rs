@@ -1,5 +1,5 @@
-//! Conversions between frames and time at every rate, rate errors of clocks, and unsupported
-//! values.
+//! Tests of conversions between frames and time at every rate, of rate errors of clocks, and of
+//! unsupported values.
 
 use proptest::prelude::*;
 use tautline_proto::stream::packet_frames;
@@ -46,7 +46,8 @@ fn frames_of_any_count_last_as_long_by_parts_of_a_nanosecond_as_by_whole_ones() 
         let rate = Rate::new(hertz).unwrap();
         for count in [0, 1, 48, 34_359, 34_360, 131_072, 1 << 24, u32::MAX] {
             let by_parts = rate.frame_length().frames(count);
-            // The length of a frame is exact to 2⁻³² ns: this many frames to a nanosecond.
+            // The length of a frame is exact to 2⁻³² ns, which is one nanosecond in this many
+            // frames.
             let apart = (by_parts - rate.span_of(Frames::new(i64::from(count)))).abs();
             assert!(apart <= Span::from_nanos(1), "{count} at {hertz} Hz: {by_parts:?}");
         }

@@ -1,4 +1,4 @@
-//! Real-time wire formats do not allocate.
+//! Tests that real-time wire formats do not allocate.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::ClockMapping;
@@ -72,7 +72,7 @@ fn aaf() -> StreamFormat {
     StreamFormat { coder: None, rate: RATE, channels: Channels::MONO, sample, packet, payload_type }
 }
 
-/// A talker whose packet numbers begin at `sequence`.
+/// Creates a talker whose packet numbers begin at `sequence`.
 fn talker(form: WireForm, sequence: u16) -> Packetizer {
     Packetizer::new(PacketizerConfig {
         wire: form.pack(),
@@ -130,7 +130,8 @@ fn aaf_allocates_nothing() {
     }
 }
 
-/// A reason, and a change of a valid packet's PDU that causes it; returns the resulting length.
+/// A reason, and a change of a valid packet's PDU that causes it. The change returns the resulting
+/// length.
 type Refusal = (&'static str, fn(&mut [u8]) -> usize);
 
 /// All reasons of AAF.
@@ -191,7 +192,7 @@ fn aaf_that_is_refused_allocates_nothing_whatever_the_reason() {
     }
 }
 
-/// Valid and invalid packets, lost, duplicate, late, uncertain, with jumps and restarts.
+/// Packets are valid, invalid, lost, duplicate, late or uncertain, with jumps and restarts.
 #[test]
 fn crf_allocates_nothing() {
     const HEAD: CrfHead = CrfHead {
@@ -208,7 +209,8 @@ fn crf_allocates_nothing() {
         head.write(&[first, first + head.nominal_span(1)])
     };
     let packets: Vec<(i64, Vec<u8>)> = (0..2000_i64)
-        // Of fifty, one is lost, one is repeated instead of the next, and two change places.
+        // Of fifty packets, one is lost, one is sent again instead of the next, and two change
+        // places.
         .map(|packet| match packet % 50 {
             7 | 21 => packet - 1,
             20 => packet + 1,

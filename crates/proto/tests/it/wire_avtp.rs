@@ -1,4 +1,5 @@
-//! AAF: written packets are read back, fields match the standard, invalid packets are rejected.
+//! Tests of AAF: written packets are read back, fields match the standard, and invalid packets are
+//! rejected.
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
@@ -107,7 +108,7 @@ fn what_lies_is_refused_for_its_reason() {
     };
     let header = HEADER_BYTES;
     assert_eq!(refused(&|_| {}), Ok(36));
-    assert_eq!(refused(&|b| b.extend([0; 20])), Ok(36), "what fills up a short frame");
+    assert_eq!(refused(&|b| b.extend([0; 20])), Ok(36), "padding of a short frame");
     assert_eq!(refused(&|b| b.clear()), Err(Invalid::Truncated { len: 0, header }));
     assert_eq!(refused(&|b| b.truncate(23)), Err(Invalid::Truncated { len: 23, header }));
     assert_eq!(refused(&|b| b[0] = 4), Err(Invalid::Subtype(4)));
@@ -115,8 +116,8 @@ fn what_lies_is_refused_for_its_reason() {
     assert_eq!(refused(&|b| b[1] &= 0x7F), Err(Invalid::Unnamed));
     assert_eq!(refused(&|b| b[11] = 2), Err(Invalid::OtherStream));
     assert_eq!(refused(&|b| b[1] &= 0xFE), Err(Invalid::Untimed));
-    assert_eq!(refused(&|b| b[22] = 0x10), Ok(36), "sparse, and with a time");
-    assert_eq!(refused(&|b| (b[1], b[22]) = (0x80, 0x10)), Ok(36), "sparse, and without");
+    assert_eq!(refused(&|b| b[22] = 0x10), Ok(36), "sparse, with a time");
+    assert_eq!(refused(&|b| (b[1], b[22]) = (0x80, 0x10)), Ok(36), "sparse, without a time");
     assert_eq!(refused(&|b| b[21] = 37), Err(Invalid::SoundBeyondEnd));
 }
 

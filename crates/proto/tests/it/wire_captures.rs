@@ -1,5 +1,5 @@
-//! Packets of other programs are read correctly, to the last sample.
-#![expect(clippy::unwrap_used, reason = "what the tests share may fail them, too")]
+//! Tests that packets of other programs are read correctly, to the last sample.
+#![expect(clippy::unwrap_used, reason = "a failure in a shared helper fails the test")]
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::packet::Unpack;
@@ -17,7 +17,7 @@ const FFMPEG_SDP: &[u8] = include_bytes!("../data/ffmpeg-l16.sdp");
 const SOUND_24: &[u8] = include_bytes!("../data/sound-s24le.raw");
 const SOUND_16: &[u8] = include_bytes!("../data/sound-s16le.raw");
 
-/// UDP datagrams of a little-endian Ethernet capture: destination port and payload.
+/// Returns the UDP datagrams of a little-endian Ethernet capture, as destination port and payload.
 fn datagrams(pcap: &[u8]) -> Vec<(u16, &[u8])> {
     assert_eq!(pcap[..4], [0xD4, 0xC3, 0xB2, 0xA1], "a little-endian pcap");
     let (mut left, mut found) = (&pcap[24..], Vec::new());
@@ -43,8 +43,8 @@ fn stereo_48k(sample: SampleFormat, packet: i64, payload_type: u8) -> StreamForm
     }
 }
 
-/// Contiguous sound of the packets to `udp_port`, as little-endian samples, and the number of
-/// packets.
+/// Returns the number of packets to `udp_port`, and their contiguous sound as little-endian
+/// samples.
 fn sound(pcap: &[u8], udp_port: u16, format: &StreamFormat) -> (usize, Vec<u8>) {
     let (mut count, mut bytes) = (0, Vec::new());
     let mut expected: Option<(u16, u32)> = None;
@@ -99,7 +99,7 @@ fn ffmpeg_describes_the_stream_that_it_sends() {
     assert!(sound(FFMPEG_L16, description.rtp_port, &format).0 > 0);
 }
 
-/// The only RTCP datagram to `udp_port`, as text.
+/// Returns the only RTCP datagram to `udp_port`, as text.
 fn report(pcap: &[u8], udp_port: u16) -> Vec<(u32, String)> {
     let reports: Vec<_> =
         datagrams(pcap).into_iter().filter(|(port, _)| *port == udp_port).collect();

@@ -1,4 +1,5 @@
-//! CRF: written packets are read back, fields match the standard, invalid packets are rejected.
+//! Tests of CRF: written packets are read back, fields match the standard, and invalid packets are
+//! rejected.
 
 use proptest::prelude::*;
 use tautline_proto::packet::StreamId;
@@ -17,7 +18,7 @@ const HEAD: CrfHead = CrfHead {
 };
 const FIRST: i64 = 0x1234_5678_9ABC_DEF0;
 
-/// Consecutive times, an interval apart.
+/// Returns consecutive times, one interval apart.
 fn times(head: &CrfHead, count: i64) -> Vec<WallTime> {
     (0..count).map(|at| WallTime::from_unix_nanos(FIRST) + head.nominal_span(at)).collect()
 }
@@ -62,12 +63,12 @@ fn what_lies_is_refused_by_its_reason() {
         (but(&|b| b[12] = 1 << 5), CrfInvalid::Pull),
         (but(&|b| b[15] = 0x81), CrfInvalid::Frequency),
         (but(&|b| (b[18], b[19]) = (0, 0)), CrfInvalid::Interval),
-        // 65,280 events at 48,000 a second.
+        // 65,280 events at 48,000 per second.
         (but(&|b| (b[18], b[19]) = (0xFF, 0)), CrfInvalid::Interval),
         (but(&|b| b[17] = 0), CrfInvalid::Length),
         (but(&|b| b[17] = 44), CrfInvalid::Length),
         (but(&|b| b[17] = 56), CrfInvalid::BeyondEnd),
-        // A time 1 ms late; a time before its predecessor; all times after 2262.
+        // A time 1 ms late, a time before its predecessor, and times after 2262.
         (but(&|b| b[33] ^= 0x10), CrfInvalid::Times),
         (but(&|b| b[28..36].fill(0)), CrfInvalid::Times),
         (but(&|b| (0..6).for_each(|at| b[20 + 8 * at] |= 0x80)), CrfInvalid::Times),

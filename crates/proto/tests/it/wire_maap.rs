@@ -1,4 +1,4 @@
-//! MAAP: written messages are read back, fields match the standard.
+//! Tests of MAAP: written messages are read back, and fields match the standard.
 
 use proptest::prelude::*;
 use tautline_proto::wire::avtp::maap::{GroupRange, MESSAGE_BYTES, MaapKind, MaapMessage, POOL};
@@ -28,13 +28,13 @@ fn what_is_no_message_of_maap_is_not_read() {
         MaapMessage::read(&bytes).is_some()
     };
     assert!(read(&|_| {}));
-    assert!(read(&|b| b.extend([0; 18])), "what fills up a short frame");
-    assert!(read(&|b| (b[2], b[3]) = (0x10, 0x20)), "a later version, which says more");
+    assert!(read(&|b| b.extend([0; 18])), "padding of a short frame");
+    assert!(read(&|b| (b[2], b[3]) = (0x10, 0x20)), "a later version with more fields");
     assert!(!read(&|b| b.truncate(MESSAGE_BYTES - 1)));
     assert!(!read(&|b| b.clear()));
     assert!(!read(&|b| b[0] = 0x02));
     assert!(!read(&|b| b[1] |= 0x10), "another version of AVTP");
-    assert!(!read(&|b| b[1] = 0) && !read(&|b| b[1] = 4), "what kind it is nobody knows");
+    assert!(!read(&|b| b[1] = 0) && !read(&|b| b[1] = 4), "unknown message types");
     assert!(!read(&|b| b[3] = 15));
 }
 

@@ -1,5 +1,5 @@
-//! Session descriptions with odd lines, sections or bytes that do not affect the stream.
-#![expect(clippy::unwrap_used, reason = "what the tests share may fail them, too")]
+//! Tests of session descriptions with odd lines, sections or bytes that do not affect the stream.
+#![expect(clippy::unwrap_used, reason = "a failure in a shared helper fails the test")]
 
 use proptest::prelude::*;
 use tautline_proto::text::is_printable;
@@ -34,7 +34,7 @@ fn read(text: impl AsRef<[u8]>) -> (Description, Vec<SdpWarning>) {
     Description::read(text.as_ref()).unwrap()
 }
 
-/// The description with one line replaced or appended.
+/// Returns the description with one line replaced or appended.
 fn with(line: Option<usize>, text: &str) -> String {
     let mut lines = BASE.to_vec();
     match line {
@@ -142,7 +142,7 @@ fn ordinary_variants_of_lines_need_no_warning() {
     assert_eq!((filtered.0.sources, filtered.1), (vec![[10, 77, 0, 1].into()], vec![]));
 }
 
-/// BASE with these lines before its section.
+/// Returns BASE with these lines before its section.
 fn after(section: &str) -> String {
     let mut lines = BASE.to_vec();
     lines.insert(MEDIA, section);
@@ -177,7 +177,7 @@ fn first_section_that_can_be_received_is_taken() {
         assert_eq!(reported, [(6, &oddity)], "{section}");
         snapshot!(section, &warnings[0]);
     }
-    // An inactive stream may begin, and a key may be in a file.
+    // The only stream may be inactive, and its key may be in a file.
     let text = BASE.join("\n");
     let alone = |text: String| read(text).0;
     assert_eq!(alone(text.clone() + "\na=inactive"), base());
@@ -240,14 +240,14 @@ fn line_ends_encodings_and_trailing_bytes_do_not_matter() {
     assert_eq!((description.name.as_str(), warnings), ("Küche", vec![]));
 }
 
-/// Values essential for a receiver.
+/// Returns the values that a receiver needs.
 fn core(description: &Description) -> impl PartialEq + core::fmt::Debug + use<> {
     let Description { destination, rtp_port, rate, channels, sample, payload_type, sealed, .. } =
         *description;
     (destination, rtp_port, rate, channels, sample, payload_type, sealed)
 }
 
-/// An optional line, known or unknown, or none.
+/// Generates an optional line, known or unknown, or no line.
 fn any_line() -> impl Strategy<Value = Vec<u8>> {
     let names = "ptime|maxptime|framecount|mediaclk|mediaclk:direct=|ts-refclk|source-filter|extmap|rtcp|rtcp-mux|\
                  crypto|fmtp|x-link-offset|recvonly|inactive|sync-time|rtpmap:98";

@@ -47,14 +47,9 @@ impl LatencyAdvice {
 
 impl fmt::Display for LatencyAdvice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { needs_ns, kept_ns, target, with_repairs, auto } = *self;
+        let Self { needs_ns, target, with_repairs, .. } = *self;
         let repairs = if with_repairs { ", with time for repairs" } else { "" };
-        let (needs, kept, target) = (Nanos(needs_ns), Nanos(kept_ns), Percent(target));
-        write!(f, "latency {kept}: the packets need {needs} ({target} late or less{repairs})")?;
-        match auto || self.is_kept() {
-            true => Ok(()),
-            false => write!(f, "; use --latency {needs}"),
-        }
+        write!(f, "{} ({} late or less{repairs})", Nanos(needs_ns), Percent(target))
     }
 }
 
@@ -75,32 +70,39 @@ impl<'a> GapHints<'a> {
         Self { repairs, advice, presented }
     }
 
+    fn is_kept(&self) -> bool {
+        self.advice.is_some_and(|advice| advice.is_kept())
+    }
+
     fn longer_latency(&self, catches_ns: Option<i64>) -> String {
         match (self.advice, catches_ns) {
-            _ if self.presented => "a longer --max-transit-time of the talker helps".to_owned(),
-            (Some(advice), _) if advice.is_kept() => {
-                "no more were late than --loss-target allows".to_owned()
+            _ if self.presented => "use a longer --max-transit-time at the talker".to_owned(),
+            (Some(advice), _) if advice.auto => {
+                "raise the maximum of the automatic latency, if it was reached".to_owned()
             }
+            (Some(advice), _) => format!("use --latency {advice}"),
             (None, Some(needs)) => {
-                format!("a latency of {} would have caught 99 % of them", Nanos(needs))
+                format!("use --latency {}, which would have caught 99 % of them", Nanos(needs))
             }
-            _ => "a longer latency helps".to_owned(),
+            _ => "use a longer --latency".to_owned(),
         }
     }
 }
 
-/// Writes the share of late packets around the knee of the curve, and the advice.
+/// Writes the share of late packets around the knee of the curve.
 pub(super) fn curve(
     out: &mut String,
     latency: &LatencyReport,
     advice: Option<&LatencyAdvice>,
 ) -> fmt::Result {
-    let Some(advice) = advice else { return Ok(()) };
+    if advice.is_none() {
+        return Ok(());
+    }
     writeln!(out, "  latency   would have been late")?;
     for LatenessPoint { latency_ns, late_share } in rows(&latency.curve) {
         writeln!(out, "  {:>7}   {}", Nanos(latency_ns), Percent(late_share))?;
     }
-    writeln!(out, "{advice}")
+    Ok(())
 }
 
 /// First point of the curve, and the first point at or below each share.
@@ -112,69 +114,76 @@ fn rows(curve: &[LatenessPoint]) -> impl Iterator<Item = LatenessPoint> {
     rows.into_iter()
 }
 
-/// Writes the gaps by cause, and the fix for the most frequent cause. `scheduler` selects fixes
-/// that are not applied yet.
-pub(super) fn gaps(
-    out: &mut String,
-    gaps: &GapReport,
-    hints: &GapHints<'_>,
-    scheduler: &str,
-) -> fmt::Result {
-    let causes = [
+fn counts(gaps: &GapReport) -> [(&'static str, u64); 6] {
+    [
         ("network late", gaps.late_network),
         ("sender late", gaps.late_sender),
         ("receiver late", gaps.late_receiver),
         ("lost", gaps.lost),
         ("discarded", gaps.discarded),
         ("host stalled", gaps.host_stalled),
-    ];
-    let reported: Vec<String> = causes
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(name, count)| format!("{name} {count}"))
-        .collect();
-    let Some((most, _)) = causes.iter().rev().max_by_key(|(_, count)| *count) else {
-        return Ok(());
-    };
-    if reported.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "gaps: {}", reported.join(", "))?;
-    writeln!(out, "  {most}: {}", hint(most, gaps, hints, scheduler))
+    ]
 }
 
-fn outlasted(scheduler: &str) -> &'static str {
+/// Lists the causes of missed packets with their counts.
+pub(super) fn causes(gaps: &GapReport) -> String {
+    let counts = counts(gaps).into_iter().filter(|(_, count)| *count > 0);
+    counts.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Writes the one recommendation of a stream: the fix for the most frequent cause of missed
+/// packets, or the latency that the packets needed. `scheduler` selects fixes that are not applied
+/// yet.
+pub(super) fn recommendation(
+    out: &mut String,
+    gaps: Option<&GapReport>,
+    hints: &GapHints<'_>,
+    scheduler: &str,
+) -> fmt::Result {
+    let counts = gaps.map(counts).unwrap_or_default();
+    let most = counts.iter().rev().max_by_key(|(_, count)| *count);
+    match (gaps, most) {
+        // As many late packets as `--loss-target` allows need no fix.
+        (Some(gaps), Some((most, 1..))) if !most.ends_with("late") || !hints.is_kept() => {
+            writeln!(out, "fix: {}", hint(most, gaps, hints, scheduler))
+        }
+        _ => match &hints.advice {
+            Some(advice) if advice.is_kept() || advice.auto => {
+                writeln!(out, "margin: the packets needed {advice}")
+            }
+            Some(advice) => writeln!(out, "fix: use --latency {advice}"),
+            None => Ok(()),
+        },
+    }
+}
+
+fn run_in_time(scheduler: &str) -> &'static str {
     match scheduler {
-        "other" => "give it real-time priority, or more --periods",
-        _ => "more --periods, at as much more latency, outlast that",
+        "other" => "allow real-time priority (`taut doctor` shows how), or use more --periods",
+        _ => "use more --periods, which adds latency",
     }
 }
 
 fn hint(most: &str, gaps: &GapReport, hints: &GapHints<'_>, scheduler: &str) -> String {
-    let would = |needs| hints.longer_latency(needs);
+    let longer = |needs| hints.longer_latency(needs);
     match most {
-        "network late" => would(gaps.network_needs_ns),
+        "network late" => longer(gaps.network_needs_ns),
         "sender late" => format!(
-            "its program ran late: give it real-time priority where it lacks that, or a longer --period \
-             there; {}",
-            would(gaps.sender_needs_ns)
+            "{}; or allow the sender real-time priority, or a longer --period",
+            longer(gaps.sender_needs_ns)
         ),
         "receiver late" if gaps.receiver_needs_ns.is_some() => format!(
-            "the buffer of the device here takes so much of the latency that there is no time for \
-             the way; {}, or use a shorter period or fewer of them",
-            would(gaps.receiver_needs_ns)
+            "{}; or use a shorter --period or fewer --periods, as the device here takes too much of it",
+            longer(gaps.receiver_needs_ns)
         ),
-        "receiver late" => {
-            format!("they were here in time and this program did not run: {}", outlasted(scheduler))
+        "lost" if hints.repairs.unrepaired_need_ns().is_some() && hints.advice.is_some() => {
+            longer(None)
         }
-        "lost" => hints.repairs.hint(hints.advice.is_some()),
-        "discarded" => format!(
-            "this program did not read for so long that the socket was full: {}",
-            outlasted(scheduler)
-        ),
-        _ => "nothing ran on this machine meanwhile: more --periods, at as much more latency, \
-              outlast it"
-            .to_owned(),
+        "lost" => hints.repairs.hint(),
+        "receiver late" | "discarded" => {
+            format!("this program ran late: {}", run_in_time(scheduler))
+        }
+        _ => "the whole machine stalled: use more --periods, which adds latency".to_owned(),
     }
 }
 
@@ -244,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_most_gets_its_mend() {
+    fn most_frequent_cause_gets_its_fix() {
         let all = GapReport {
             late_sender: 3,
             late_network: 41,
@@ -254,19 +263,20 @@ mod tests {
         };
         let mut out = String::new();
         let none = Repairs::default();
-        gaps(&mut out, &all, &unadvised(&none), "fifo:70").unwrap();
+        recommendation(&mut out, Some(&all), &unadvised(&none), "fifo:70").unwrap();
         snapshot!(out);
         out.clear();
         let lost = GapReport { lost: 1, ..GapReport::default() };
-        gaps(&mut out, &lost, &unadvised(&none), "fifo:70").unwrap();
+        recommendation(&mut out, Some(&lost), &unadvised(&none), "fifo:70").unwrap();
         assert!(out.contains("use --redundancy at the sender"), "{out}");
         out.clear();
         let mut late = GapReport { late_receiver: 9, ..GapReport::default() };
         late.receiver_needs_ns = Some(44_100_000);
-        gaps(&mut out, &late, &unadvised(&none), "fifo:70").unwrap();
+        recommendation(&mut out, Some(&late), &unadvised(&none), "fifo:70").unwrap();
         snapshot!(out);
         out.clear();
-        gaps(&mut out, &GapReport::default(), &unadvised(&none), "fifo:70").unwrap();
+        recommendation(&mut out, Some(&GapReport::default()), &unadvised(&none), "fifo:70")
+            .unwrap();
         assert_eq!(out, "");
     }
 
@@ -286,9 +296,9 @@ mod tests {
         };
         let advice = LatencyAdvice::of(&latency, 10_000, repairs);
         let mut out = String::new();
-        repairs.tell(&mut out, advice.is_some()).unwrap();
+        repairs.tell(&mut out).unwrap();
         let hints = GapHints { repairs, advice, presented: false };
-        gaps(&mut out, &late, &hints, "fifo:70").unwrap();
+        recommendation(&mut out, Some(&late), &hints, "fifo:70").unwrap();
         curve(&mut out, &latency, advice.as_ref()).unwrap();
         out
     }
@@ -307,10 +317,8 @@ mod tests {
         let mut presented = String::new();
         let late = GapReport { late_network: 41, ..GapReport::default() };
         let hints = GapHints { presented: true, ..unadvised(&none) };
-        gaps(&mut presented, &late, &hints, "fifo:70").unwrap();
-        assert!(
-            presented.ends_with("network late: a longer --max-transit-time of the talker helps\n")
-        );
+        recommendation(&mut presented, Some(&late), &hints, "fifo:70").unwrap();
+        assert_eq!(presented, "fix: use a longer --max-transit-time at the talker\n");
         let repairs = Repairs::short(20_000_000, 8_200_000);
         let repaired = shown(|latency| latency.recommended_ns = Some(12_000_000), &repairs);
         snapshot!(repaired);
@@ -332,27 +340,22 @@ mod tests {
     }
 
     #[test]
-    fn real_time_priority_is_advised_where_it_is_lacking_and_nowhere_else() {
+    fn real_time_priority_is_advised_only_if_missing() {
         let late = GapReport { late_receiver: 9, ..GapReport::default() };
         let discarded = GapReport { discarded: 9, ..GapReport::default() };
         for all in [late, discarded] {
             let reported = |scheduler| {
                 let mut out = String::new();
-                gaps(&mut out, &all, &unadvised(&Repairs::default()), scheduler).unwrap();
+                recommendation(&mut out, Some(&all), &unadvised(&Repairs::default()), scheduler)
+                    .unwrap();
                 out
             };
             let lacking = reported("other");
-            assert!(
-                lacking.ends_with(": give it real-time priority, or more --periods\n"),
-                "{lacking}"
-            );
+            assert!(lacking.contains("priority") && lacking.contains("--periods"), "{lacking}");
             for scheduler in ["fifo:70", "rr:70", "deadline:1ms/2ms/2ms"] {
                 let had = reported(scheduler);
                 assert!(!had.contains("priority"), "{had}");
-                assert!(
-                    had.ends_with(": more --periods, at as much more latency, outlast that\n"),
-                    "{had}"
-                );
+                assert!(had.contains("--periods"), "{had}");
             }
         }
     }

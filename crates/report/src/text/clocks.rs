@@ -14,7 +14,7 @@ pub(super) fn of_sender(out: &mut String, stream: &StreamReport) -> fmt::Result 
         "ptp" => write!(out, "known to ± {known} by PTP at both ends")?,
         "host" => write!(out, "this machine's, which both ends read")?,
         "tai" if clock.uncertainty_ns.is_none() => {
-            write!(out, "TAI, which the sender says that it does not know for sure")?;
+            write!(out, "TAI, which the sender reports as uncertain")?;
         }
         "tai" => write!(out, "TAI, as each end knows it")?,
         _ => write!(out, "known to ± {known} by the synchronised system clocks of both ends")?,
@@ -45,9 +45,9 @@ fn tell_followed(out: &mut String, clock: &FollowedClockReport, ended: i64) -> f
     match (clock.rate_ppm, clock.uncertainty_ppm) {
         (Some(rate), Some(unsure)) => write!(out, ", {rate:+.2} ± {unsure:.2} ppm against TAI")?,
         _ if clock.counters.received == 0 => {
-            write!(out, ", never heard: the rate was found by the streams' own packets")?;
+            write!(out, ", never received: the rate is from the streams' own packets")?;
         }
-        _ => write!(out, ", not heard for long enough to be relied upon")?,
+        _ => write!(out, ", not received for long enough")?,
     }
     write!(out, "; {} packets, {} lost", clock.counters.received, clock.counters.lost)?;
     others(out, clock.counters.each())?;

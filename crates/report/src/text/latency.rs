@@ -9,7 +9,7 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
     let latency = &stream.latency;
     match latency.configured_ns {
         Some(configured) => write!(out, "latency: configured {}, ", Nanos(configured))?,
-        None => write!(out, "latency: nobody tells it, as packets say their presentation alone; ")?,
+        None => write!(out, "latency: unknown, as packets only carry their presentation time; ")?,
     }
     match (latency.measured.p50_ns, latency.method.as_deref()) {
         (Some(median), Some(by)) => measured(out, latency, median, by)?,
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(
             reported("due", &[0, 10, 3_077]),
             "",
-            "by the ledger's word nothing is beside it"
+            "according to the ledger nothing is next to it"
         );
         assert_eq!(reported("sound", &[]), "");
     }

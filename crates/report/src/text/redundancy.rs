@@ -42,9 +42,8 @@ impl Repairs {
         self.needs().map(|needs| needs.0).filter(|_| self.lost > 0)
     }
 
-    /// Writes one line, if there is anything to report. `advised` means that the report recommends
-    /// a latency elsewhere.
-    pub(super) fn tell(&self, out: &mut String, advised: bool) -> fmt::Result {
+    /// Writes one line, if there is anything to report.
+    pub(super) fn tell(&self, out: &mut String) -> fmt::Result {
         if self.repaired == 0 && self.repair.is_none() {
             return Ok(());
         }
@@ -52,36 +51,29 @@ impl Repairs {
         if let Some(RepairReport { window_ns, .. }) = self.repair {
             write!(out, ", within {} of their departure", Nanos(window_ns))?;
         }
-        match self.needs() {
-            Some(_) if advised => write!(out, "; the latency has no time for all of it")?,
-            Some(needs) => write!(out, "; --latency {needs} has time for all of it")?,
-            None => {}
+        if let Some(needs) = self.needs() {
+            write!(out, "; using all of it takes a latency of {needs}")?;
         }
         writeln!(out)
     }
 
-    /// Returns the fix for unrepaired losses. `advised` means that the report recommends a latency
-    /// elsewhere.
-    pub(super) fn hint(&self, advised: bool) -> String {
+    /// Returns the fix for unrepaired losses.
+    pub(super) fn hint(&self) -> String {
         match (self.needs(), self.repair) {
-            (Some(_), _) if advised => {
-                format!("{} has no time for all that packets carry", Nanos(self.configured_ns))
+            (Some(needs), _) => {
+                format!(
+                    "use --latency {needs}: {} has no time for all repairs",
+                    Nanos(self.configured_ns)
+                )
             }
-            (Some(needs), _) => format!(
-                "{} has no time for all that packets carry: --latency {needs} has",
-                Nanos(self.configured_ns)
-            ),
-            _ if self.in_call => "no latency brings them back: taut call --format auto sends fewer bits where there is no \
-                 room for more, and --transport tcp sends again what is lost"
-                .to_owned(),
-            (None, None) if self.repaired == 0 => {
-                "no latency brings them back: use --redundancy at the sender".to_owned()
-            }
-            _ => {
-                "more than packets carry can bring back: use a longer --redundancy-budget, with as \
-                  much more --latency, or more symbols (--redundancy fec:N) at the sender"
+            _ if self.in_call => {
+                "use --format auto (fewer bits) or --transport tcp (lost data is sent again)"
                     .to_owned()
             }
+            (None, None) if self.repaired == 0 => "use --redundancy at the sender".to_owned(),
+            _ => "use a longer --redundancy-budget and --latency, or --redundancy fec:N with more \
+                  symbols, at the sender"
+                .to_owned(),
         }
     }
 }
@@ -110,35 +102,35 @@ pub(super) fn redundancy(
 mod tests {
     use tautline_trial::snapshot;
 
-    use super::super::arrivals::{GapHints, gaps};
+    use super::super::arrivals::{GapHints, recommendation};
     use super::*;
     use crate::GapReport;
 
     #[test]
-    fn what_is_lost_in_spite_of_redundancy_is_mended_by_latency_first_and_by_more_of_it_then() {
+    fn unrepaired_losses_need_latency_first_then_more_symbols() {
         let repairs = Repairs::short(20_000_000, 6_000_000);
         let reported = |repairs: Repairs| {
             let mut out = String::new();
-            repairs.tell(&mut out, false).unwrap();
+            repairs.tell(&mut out).unwrap();
             let lost = GapReport { lost: 2, ..GapReport::default() };
             let hints = GapHints { repairs: &repairs, advice: None, presented: false };
-            gaps(&mut out, &lost, &hints, "fifo:70").unwrap();
+            recommendation(&mut out, Some(&lost), &hints, "fifo:70").unwrap();
             out
         };
         assert_eq!(
             reported(repairs),
-            "redundancy: 7 repaired and 2 not, within 16.00ms of their departure; --latency 20.00ms \
-             has time for all of it\ngaps: lost 2\n  lost: 6.000ms has no time for all that packets \
-             carry: --latency 20.00ms has\n"
+            "redundancy: 7 repaired and 2 not, within 16.00ms of their departure; using all of it \
+             takes a latency of 20.00ms\nfix: use --latency 20.00ms: 6.000ms has no time for all \
+             repairs\n"
         );
         let ample = reported(Repairs { configured_ns: 20_000_000, ..repairs });
         assert!(ample.contains("use a longer --redundancy-budget"), "{ample}");
         assert!(!ample.contains("no time") && !ample.contains("no latency"), "{ample}");
         let ended = reported(Repairs { repair: None, ..repairs });
         assert!(ended.contains("use a longer --redundancy-budget"), "{ended}");
-        assert_eq!(reported(Repairs::default()).lines().count(), 2);
+        assert_eq!(reported(Repairs::default()).lines().count(), 1);
         let call = reported(Repairs { in_call: true, ..Repairs::default() });
-        assert!(call.contains("taut call --format auto") && !call.contains("redundancy"), "{call}");
+        assert!(call.contains("--format auto") && !call.contains("redundancy"), "{call}");
     }
 
     #[test]

@@ -162,7 +162,7 @@ fn every_answer_is_as_described_and_every_described_field_is_answered() {
     assert_eq!(held(&mut schemas, &at, ("post", streams, ""), Some("{}")), 422);
     let long = " ".repeat(70_000);
     assert_eq!(held(&mut schemas, &at, ("post", streams, ""), Some(&long)), 413);
-    let (id, what) = (plugin().id, "has gone".to_owned());
+    let (id, what) = (plugin().id, "was removed".to_owned());
     for refused in [
         WorkRefused::NoSuchPlugin(id.clone()),
         WorkRefused::PluginGone { id, what },

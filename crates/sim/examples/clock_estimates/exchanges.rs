@@ -1,4 +1,4 @@
-//! Two hosts that exchange reports over a path that carries sound one way.
+//! Two hosts that exchange reports over a path that carries sound in one direction.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ enum Event {
     Sound,
     Report,
     Ask,
-    /// A request arrives at the sender; its send time.
+    /// A request arrives at the sender, with its send time.
     Question(LocalTime),
-    /// A reply arrives; times of request, its receipt, and the reply.
+    /// A reply arrives, with the times of the request, of its receipt, and of the reply.
     Answer(LocalTime, WallTime, WallTime),
 }
 
@@ -35,8 +35,8 @@ const REPORT: usize = 200;
 const SOUND: usize = 330;
 
 impl Talk {
-    /// A sender 50 ppm slow and a listener 50 ppm fast. The rates wander by `wander` ppm per square
-    /// root of a second.
+    /// Creates a sender that is 50 ppm slow and a listener that is 50 ppm fast. The rates wander by
+    /// `wander` ppm per square root of a second.
     pub(crate) fn new(path: PathModel, wander: f64, seed: u64) -> Self {
         let clock = |start, ppm, seed| {
             let start = LocalTime::from_nanos(start);
@@ -109,8 +109,7 @@ impl Talk {
                 self.at(now.after(interval(self.reports, 430)), Event::Report);
             }
             Event::Answer(asked, received, left) => {
-                // As in DLRR: the wait is rounded, and the request time is computed back from the
-                // reply.
+                // As in DLRR, the wait is rounded, and the request time is computed from the reply.
                 let wait = CompactSpan::from_span(left - received).to_span();
                 let reading_error = Span::from_nanos(7_633);
                 let peer_received = left + -wait;
@@ -134,7 +133,7 @@ impl Talk {
     }
 }
 
-/// Report intervals of the session: short at first.
+/// Report intervals of the session, which are short at first.
 fn interval(number: i64, millis: i64) -> Span {
     if number <= 10 { Span::from_millis(20) } else { Span::from_millis(millis + number % 7 * 11) }
 }

@@ -1,4 +1,5 @@
-//! Figure in docs/internals/time.md: bounds from half a minute of exchanges, and the resulting estimate.
+//! Figure in docs/internals/time.md: the bounds from half a minute of exchanges, and the estimate
+//! that results.
 
 use core::fmt::Write;
 
@@ -19,8 +20,8 @@ fn place(seconds: f64, micros: f64) -> (f64, f64) {
     (40.0 + seconds / SECONDS * (WIDTH - 50.0), HEIGHT / 2.0 * (1.0 - micros / MICROS))
 }
 
-/// SVG with each exchange as its two bounds, the estimate, and its uncertainty, all relative to the
-/// truth.
+/// Returns an SVG with each exchange as its two bounds, the estimate, and its uncertainty, all
+/// relative to the truth.
 pub(crate) fn svg() -> String {
     let mut talk = Talk::new(Preset::SwitchUnderLoad.path(), 0.01, 3);
     let mut ours = Ours::default();
@@ -87,10 +88,10 @@ pub(crate) fn svg() -> String {
         "<polyline points=\"{line}\" fill=\"none\" stroke=\"black\" stroke-width=\"1.5\"/>"
     );
     let texts = [
-        (60.0, 14.0, "way there: the offset is no higher", "#c05020"),
-        (60.0, HEIGHT - 6.0, "way back: no lower", "#2060c0"),
-        (330.0, 14.0, "grey: what is said to be possible; black: the estimate", "black"),
-        (590.0, HEIGHT - 6.0, "us off, over 30 s", "black"),
+        (60.0, 14.0, "path there: upper bound of the offset", "#c05020"),
+        (60.0, HEIGHT - 6.0, "path back: lower bound", "#2060c0"),
+        (330.0, 14.0, "grey: reported uncertainty; black: estimate", "black"),
+        (590.0, HEIGHT - 6.0, "error in us, over 30 s", "black"),
     ];
     for (x, y, text, colour) in texts {
         let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\" fill=\"{colour}\">{text}</text>");

@@ -1,9 +1,10 @@
-//! Compares ways to estimate a peer's clock from exchanges of reports, by true time, on every
+//! Compares methods of estimating a peer's clock from exchanges of reports, by true time, on every
 //! preset: `cargo run --release -p tautline-sim --example clock_estimates`.
 //!
-//! All estimators get the same exchanges. Columns: error of the estimate (median, 99 %, maximum) in
-//! three stretches of time. The output is the tables of docs/internals/decisions/0010-clock-estimate.md. With
-//! `-- figure` it writes docs/figures/clock-estimate.svg to standard output.
+//! All methods get the same exchanges. The columns are the error of the estimate (median, 99 %,
+//! maximum) in three stretches of time. The output is the tables in
+//! docs/internals/decisions/0010-clock-estimate.md. With `-- figure` the example writes
+//! docs/figures/clock-estimate.svg to standard output.
 
 mod exchanges;
 mod figure;
@@ -19,7 +20,7 @@ use rivals::{KalmanOnMinima, LoopOnMinima, Overlap};
 
 trait Estimate {
     fn observe(&mut self, exchange: Exchange);
-    /// Peer's clock at the local time `local`; `None` before the first exchange.
+    /// Returns the peer's clock at the local time `local`. `None` before the first exchange.
     fn wall(&self, local: LocalTime) -> Option<WallTime>;
     fn uncertainty(&self, _: LocalTime) -> Option<Span> {
         None
@@ -87,7 +88,7 @@ fn share(sorted: &[i64], share: f64) -> f64 {
     sorted.get(rank.saturating_sub(1)).map_or(f64::NAN, |nanos| *nanos as f64 / 1e3)
 }
 
-#[expect(clippy::print_stdout, reason = "the table is what it is for")]
+#[expect(clippy::print_stdout, reason = "it prints a table")]
 fn main() {
     if std::env::args().nth(1).as_deref() == Some("figure") {
         return print!("{}", figure::svg());
@@ -98,7 +99,7 @@ fn main() {
         ("minima, PI loop", || Box::new(LoopOnMinima::default())),
         ("weighted by excess, Kalman", || Box::new(Ours::default())),
     ];
-    println!("us off by true time: p50 / p99 / greatest, {SEEDS} seeds each");
+    println!("error in us by true time: p50 / p99 / max, {SEEDS} seeds each");
     for wander in [0.01, 0.1] {
         for preset in Preset::ALL {
             println!("{}, wander {wander} ppm/√s", preset.name());
@@ -113,7 +114,7 @@ fn main() {
                 errors.unsure.sort_unstable();
                 if !errors.unsure.is_empty() {
                     let [mid, most] = [0.5, 0.99].map(|at| share(&errors.unsure, at));
-                    print!(" | said ±{mid:.0} ±{most:.0}, untrue {}", errors.untrue);
+                    print!(" | reported ±{mid:.0} ±{most:.0}, exceeded {} times", errors.untrue);
                 }
                 println!();
             }

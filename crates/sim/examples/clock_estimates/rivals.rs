@@ -1,4 +1,4 @@
-//! Alternative estimators.
+//! Other methods of estimation.
 
 use tautline_proto::clock::Exchange;
 use tautline_proto::time::{LocalTime, Span, WallTime};
@@ -11,8 +11,8 @@ fn offset(exchange: &Exchange) -> i64 {
     there.midpoint(back)
 }
 
-/// Middle of the overlap of the last sixteen exchanges' bounds, each widened by at most 100 ppm of
-/// its age; no rate.
+/// Middle of the overlap of the bounds of the last sixteen exchanges. Each is widened by at most
+/// 100 ppm of its age. There is no rate.
 #[derive(Default)]
 pub(crate) struct Overlap {
     kept: Vec<Exchange>,
@@ -25,7 +25,7 @@ impl Estimate for Overlap {
         if self.kept.len() > 16 {
             self.kept.remove(0);
         }
-        // Maximum drift consistent with the exchanges.
+        // Maximum drift that is consistent with the exchanges.
         let bound = |e: &Exchange| (e.round_trip().half() + e.reading_error).as_nanos();
         let pairs = self.kept.iter().flat_map(|a| self.kept.iter().map(move |b| (a, b)));
         let drift = pairs
@@ -103,7 +103,7 @@ impl Line {
     }
 }
 
-/// Kalman filter of offset and rate with the same noise for every shortest exchange.
+/// Kalman filter of offset and rate, with the same noise for every shortest exchange.
 #[derive(Default)]
 pub(crate) struct KalmanOnMinima {
     shortest: Shortest,
@@ -160,7 +160,7 @@ impl Estimate for LoopOnMinima {
         line.advance(best.answered);
         let age = (best.answered - self.begun).as_nanos() as f64 / 1e9;
         let settles = age.clamp(0.1, 8.0);
-        // Critically damped: gains 2ζω and ω² at ω = 1 / time constant.
+        // Critically damped: the gains are 2ζω and ω², with ω = 1 / time constant.
         let omega = (time / settles).min(1.0);
         let error = line.error(&best);
         line.part += (2.0 * omega).min(1.0) * error;

@@ -1,4 +1,4 @@
-//! A path at work: packet by packet, in order of their departure.
+//! A path in operation, packet by packet, in order of departure.
 
 use std::collections::VecDeque;
 
@@ -15,17 +15,18 @@ pub struct Path {
     begin: TrueTime,
     rng: Rng,
     bad: bool,
-    /// When the last packet in order arrived.
+    /// Time at which the last packet in order arrived.
     last: TrueTime,
-    /// When the bottleneck has sent all that waits.
+    /// Time at which the bottleneck has sent everything that waits.
     busy_until: TrueTime,
     holds: Pauses,
-    /// How long each datagram waited for the bottleneck, and when it entered the path, if that is wanted.
+    /// Wait of each datagram for the bottleneck, and when it entered the path. `None` if not
+    /// recorded.
     pub(crate) waits: Option<Vec<(TrueTime, Span)>>,
 }
 
-/// Bytes of Ethernet, IPv4 and UDP around a datagram: preamble and gap 20, header and check 18, IP
-/// 20, UDP 8.
+/// Bytes of Ethernet, IPv4 and UDP around a datagram: preamble and gap 20, header and check
+/// sequence 18, IP 20, UDP 8.
 const FRAMING: usize = 66;
 
 impl Path {
@@ -43,8 +44,8 @@ impl Path {
         }
     }
 
-    /// Sends a datagram of `bytes` at `now`, no earlier than the one before; tells `arrives` of
-    /// each instant at which it arrives.
+    /// Sends a datagram of `bytes` at `now`, which must not be before the previous one. Calls
+    /// `arrives` with each time at which it arrives.
     pub fn carry(&mut self, bytes: usize, now: TrueTime, mut arrives: impl FnMut(TrueTime)) {
         while self.changes.front().is_some_and(|(when, _)| *when <= now) {
             let next = self.changes.pop_front();
@@ -53,7 +54,7 @@ impl Path {
         self.change_rate(now);
         let recorded = self.model.trace.as_ref().map(|trace| trace.at(now.since(self.begin)));
         let parts = (bytes + 28).div_ceil(self.model.mtu.max(64));
-        // Every part meets its own luck, whether or not one before it was lost.
+        // The fragments are lost independently, even after the first loss.
         let lost = (0..parts).filter(|_| self.loses()).count() > 0;
         let out = self.model.outages.iter().any(|(from, to)| (*from..*to).contains(&now))
             || self.model.black_hole.is_some_and(|most| bytes > most);
@@ -96,7 +97,8 @@ impl Path {
         }
     }
 
-    /// Gives the bottleneck another rate at `when`, in bits per second. What waits in its queue stays there.
+    /// Changes the rate of the bottleneck at `when`, in bits per second. Packets in the queue stay
+    /// there.
     pub fn set_rate(&mut self, rate: u64, when: TrueTime) {
         let Some(bottleneck) = &mut self.model.bottleneck else { return };
         let waiting = self.busy_until.since(when).max(Span::ZERO).as_nanos() as f64;
@@ -113,7 +115,7 @@ impl Path {
         lost
     }
 
-    /// When the bottleneck has sent the packet, or `None` if its queue is full.
+    /// Time at which the bottleneck has sent the packet. `None` if the queue is full.
     fn queue(&mut self, bytes: usize, now: TrueTime) -> Option<TrueTime> {
         let Some(Bottleneck { rate, queue }) = self.model.bottleneck else { return Some(now) };
         let waiting = self.busy_until.since(now).max(Span::ZERO);
@@ -129,12 +131,12 @@ impl Path {
     }
 }
 
-/// Times in which everything stands still, one after the other.
+/// Successive times in which everything stands still.
 #[derive(Debug, Clone)]
 pub(crate) struct Pauses {
     holds: Option<Holds>,
     rng: Rng,
-    /// The present or next one of those that are drawn.
+    /// The current or next pause among those drawn at random.
     next: (TrueTime, TrueTime),
     chosen: Vec<(TrueTime, TrueTime)>,
 }
@@ -157,7 +159,8 @@ impl Pauses {
         self.next = (from, from.after(holds.length.draw(&mut self.rng)));
     }
 
-    /// The end of the pause that `at` falls into, or `at`. Asked in rising order, nearly.
+    /// Returns the end of the pause that includes `at`, or `at`. Must be called with rising times,
+    /// nearly.
     pub(crate) fn end_of(&mut self, at: TrueTime) -> TrueTime {
         let within = self.chosen.iter().find(|(from, to)| (*from..*to).contains(&at));
         let at = within.map_or(at, |(_, to)| *to);
@@ -176,7 +179,7 @@ mod tests {
     use super::*;
     use crate::trace::Trace;
 
-    /// Arrivals of `count` packets of 200 bytes sent every millisecond.
+    /// Returns the arrivals of `count` packets of 200 bytes, sent every millisecond.
     fn arrivals(model: PathModel, count: i64, seed: u64) -> Vec<Vec<TrueTime>> {
         let mut path = Path::new(model, seed);
         (0..count)
@@ -219,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_bottleneck_delays_and_then_drops() {
-        // 266 bytes a millisecond are 2.128 Mbit/s: twice what goes through.
+        // 266 bytes per millisecond are 2.128 Mbit/s, twice the rate of the bottleneck.
         let bottleneck = Some(Bottleneck { rate: 1_064_000, queue: 2660 });
         let model = PathModel { bottleneck, ..PathModel::ideal(Span::ZERO) };
         let came = arrivals(model, 1000, 4);

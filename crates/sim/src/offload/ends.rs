@@ -1,4 +1,4 @@
-//! A worker's host, and what the master's has for it.
+//! Host of a worker, and the master's state for it.
 
 use tautline_proto::offload::block::{
     BlockSet, BlockSpec, BlockWay, ByteOrder, Element, Length, get_f32, put_f32,
@@ -14,7 +14,7 @@ use crate::link::Path;
 pub(super) const DATAGRAM_BYTES: usize = 1400;
 const STREAM: u32 = 1;
 
-/// The clocks of this world's hosts are right: nothing here depends on what they show.
+/// The clocks of these hosts have no error, because nothing here depends on their readings.
 pub(super) const fn local(at: TrueTime) -> LocalTime {
     LocalTime::from_nanos(at.as_nanos())
 }
@@ -38,7 +38,7 @@ impl SimWorker {
         let model = scenario.workers[index].clone();
         let max_frames = scenario.runs.iter().copied().max().unwrap_or(1);
         let set = sim_set(max_frames);
-        // Far apart: neighbouring seeds draw alike.
+        // The seeds are far apart, because neighbouring seeds draw similar numbers.
         let seed = (scenario.seed * 2 + index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let config = WorkerConfig {
             set: set.clone(),
@@ -76,7 +76,7 @@ impl SimWorker {
         }
     }
 
-    /// When what comes at `at` is read; `None` if never.
+    /// Time at which a packet that arrives at `at` is read. `None` if never.
     pub(super) fn reads(&self, at: TrueTime) -> Option<TrueTime> {
         let within = |(from, to): &&(TrueTime, TrueTime)| (*from..*to).contains(&at);
         if self.model.dead.iter().any(|span| within(&span)) {
@@ -95,7 +95,8 @@ impl SimWorker {
         self.worker.handle(datagram, local(now));
     }
 
-    /// Runs the block whose turn it is, unless it is at one. Returns when it is done with it.
+    /// Runs the block whose turn it is, unless one is running. Returns the time at which it is
+    /// complete.
     pub(super) fn work(&mut self, now: TrueTime) -> Option<TrueTime> {
         if now < self.busy || self.reads(now) != Some(now) {
             return None;
@@ -117,7 +118,8 @@ impl SimWorker {
         Some(self.busy)
     }
 
-    /// Sends all that is to leave, unless it is at a block or stands still; `arrives` is told of each.
+    /// Sends everything that is due, unless a block is running or the host stalls. Calls `arrives`
+    /// for each arrival.
     pub(super) fn send(&mut self, now: TrueTime, mut arrives: impl FnMut(TrueTime, &[u8])) {
         if now < self.busy || self.reads(now) != Some(now) {
             return;
@@ -128,7 +130,7 @@ impl SimWorker {
         }
     }
 
-    /// When it wants to ask again.
+    /// Time at which it asks again.
     pub(super) fn deadline(&self) -> Option<TrueTime> {
         let deadline = self.worker.deadline();
         (!deadline.is_never()).then(|| TrueTime::from_nanos(deadline.as_nanos()))
@@ -151,7 +153,8 @@ pub(super) struct SimPlugin {
 }
 
 impl SimPlugin {
-    /// How much of a frame is left in the next: after a second, what makes no difference in 32 bits any more.
+    /// Share of a frame that remains in the next one. After a second the rest is too small for 32
+    /// bits.
     const KEEPS: f32 = 0.9997;
 
     pub(super) fn run(&mut self, sound: &mut [f32], control: f32) {
@@ -162,7 +165,8 @@ impl SimPlugin {
     }
 }
 
-/// The input of a frame: noise that a frame's number makes, so that no two blocks are alike.
+/// Returns the input of a frame: noise that depends on the frame's number, so that no two blocks
+/// are alike.
 pub(super) fn sim_input(frame: u64) -> f32 {
     let mixed = frame.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     mixed as f32 / (1 << 25) as f32 - 0.25
@@ -172,7 +176,7 @@ pub(super) fn sim_control(block: u64) -> f32 {
     0.5 + (block % 17) as f32 / 32.0
 }
 
-/// A channel there, a control, a channel back.
+/// One channel there, a control, and one channel back.
 pub(super) fn sim_set(max_frames: u32) -> BlockSet {
     let block = |way, length| BlockSpec { element: Element::F32, way, length };
     let blocks = vec![

@@ -1,4 +1,4 @@
-//! A receiver's ledger as a record of the network it heard.
+//! Reads a receiver's ledger as a record of the network.
 
 use tautline_proto::time::Span;
 
@@ -8,7 +8,7 @@ pub(super) struct Columns {
     timestamp: usize,
     handed: usize,
     arrival: usize,
-    /// Ledgers of several streams say which one a line is of.
+    /// Column of the stream, in ledgers of several streams.
     stream: Option<usize>,
 }
 
@@ -24,9 +24,9 @@ impl Columns {
     }
 }
 
-/// Packets of the first stream, from hand-over to arrival. Both are instants of the receiver's
-/// clock, the first by its mapping of the sender's; what that makes negative counts as nothing.
-/// Timestamps that are missing are packets that were lost, sent midway as the others were.
+/// Returns the packets of the first stream, from hand-over to arrival. Both times are on the
+/// receiver's clock; the first one is mapped from the sender's clock. Negative delays count as
+/// zero. Missing timestamps are lost packets, which were sent at even intervals between the others.
 pub(super) fn packets<'a>(
     columns: &Columns,
     lines: impl Iterator<Item = NumberedLine<'a>>,
@@ -44,7 +44,7 @@ pub(super) fn packets<'a>(
             text => text.parse::<i64>().map(Some).map_err(|_| TraceError::Line {
                 line,
                 text: text.into(),
-                wanted: "whole number; give the ledger as taut recv --packet-log wrote it",
+                wanted: "a whole number; use a ledger as written by taut recv --packet-log",
             }),
         };
         let (Some(timestamp), Some(handed), Some(arrival)) =
@@ -71,11 +71,11 @@ fn with_lost(found: &[(i64, Span, Span)]) -> Vec<RecordedPacket> {
     let mut timestamp_before = None;
     let mut most = MAX_MISSING + MAX_FOR_EACH * found.len() as i64;
     for &(timestamp, sent, delay) in found {
-        // The clocks' mapping may have moved back between two packets, and time does not.
+        // The clock mapping may have moved back between two packets, but time must not.
         let before = packets.last().map_or(sent, |last| last.sent);
         let sent = sent.max(before);
         let apart = timestamp - timestamp_before.replace(timestamp).unwrap_or(timestamp - step);
-        // An hour of silence is no hour of losses.
+        // An hour of silence is not an hour of losses.
         let missing = (apart / step - 1).min(MAX_MISSING).min(most);
         most -= missing;
         for number in 1..=missing {
@@ -87,8 +87,8 @@ fn with_lost(found: &[(i64, Span, Span)]) -> Vec<RecordedPacket> {
     packets
 }
 
-/// Packets that are missing one after the other and still were lost.
+/// Maximum number of consecutive missing packets that count as lost.
 const MAX_MISSING: i64 = 10_000;
-/// Packets that may be missing for each that came, beside one outage: of a network that loses more,
-/// nobody hears anything, and a short text is not to become gigabytes.
+/// Maximum number of missing packets per received packet, apart from one outage. Networks that lose
+/// more are unusable, and a short text must not expand to gigabytes.
 const MAX_FOR_EACH: i64 = 16;

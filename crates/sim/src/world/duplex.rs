@@ -1,5 +1,5 @@
-//! Two worlds that share the paths between two hosts, as a call does: what one sends waits in the queues that the other's
-//! reports pass, too.
+//! Two worlds that share the paths between two hosts, as a call does. The sound of one waits in the
+//! same queues as the reports of the other.
 
 use std::rc::Rc;
 
@@ -9,13 +9,14 @@ use super::World;
 use crate::clock::TrueTime;
 use crate::scenario::Scenario;
 
-/// Sound there and back.
+/// Sound in both directions.
 pub struct Duplex {
     pub worlds: [World; 2],
 }
 
 impl Duplex {
-    /// The paths are those of the first scenario, to its first receiver and back.
+    /// Creates both worlds. The paths are those of the first scenario, to its first receiver and
+    /// back.
     pub fn new(scenarios: [Scenario; 2]) -> Self {
         let mut worlds = scenarios.map(World::new);
         let [first, second] = &mut worlds;
@@ -28,7 +29,7 @@ impl Duplex {
         Self { worlds }
     }
 
-    /// How long each datagram waited in the queue there, and when it entered the path.
+    /// Returns the wait of each datagram in the queue there, and when it entered the path.
     pub fn waits(&self) -> Vec<(TrueTime, Span)> {
         self.worlds[0].listeners[0].there.borrow().waits.clone().unwrap_or_default()
     }

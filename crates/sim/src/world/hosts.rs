@@ -1,4 +1,5 @@
-//! Hosts of a world: a clock, a card and a session each, and what a receiver has beside them.
+//! Hosts of a world, each with a clock, a card and a session, and the additional state of a
+//! receiver.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -18,7 +19,7 @@ use crate::heard::Heard;
 use crate::link::{Path, PathModel, Pauses};
 use crate::scenario::{HostModel, ReceiverModel, Scenario};
 
-/// A path that two worlds may use.
+/// A path that two worlds may share.
 pub(super) type SharedPath = Rc<RefCell<Path>>;
 
 fn path(model: &PathModel, rng: &mut Rng) -> SharedPath {
@@ -69,8 +70,8 @@ impl SimHost {
         self.clock.reading(at)
     }
 
-    /// When this host's clock will show `local`: a second from now at the latest, so that a clock
-    /// that is stepped is asked again.
+    /// Time at which this host's clock shows `local`, at most one second from now, so that a
+    /// stepped clock is read again.
     pub(super) fn when(&mut self, local: LocalTime, now: TrueTime) -> TrueTime {
         let second = now.after(Span::from_secs(1));
         if local.is_never() { second } else { self.clock.when(local, now).min(second) }

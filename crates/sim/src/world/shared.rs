@@ -1,7 +1,7 @@
-//! Several senders, each with clocks and a path of its own, and one link at which all of them come.
+//! Several senders, each with its own clock and path, and one link at which all of them arrive.
 //!
-//! Each captured frame has a value that says which one it was and, by a shift of its own, whose: what
-//! is played to one sender's account is held against what that one captured.
+//! The value of each captured frame shows which frame it is. A shift per sender shows whose frame
+//! it is. The sound played for a sender is compared with the sound that this sender captured.
 
 mod link;
 mod sender;
@@ -26,7 +26,7 @@ use sender::{Came, SimSender};
 pub struct Stint {
     pub sends: (TrueTime, TrueTime),
     pub from: Endpoint,
-    /// Whether it says goodbye at the end, which arrives.
+    /// Whether it says goodbye at the end. The goodbye arrives.
     pub goodbye: bool,
 }
 
@@ -35,11 +35,11 @@ pub struct SenderModel {
     pub ssrc: u32,
     pub host: HostModel,
     pub path: PathModel,
-    /// When it sends, in order and apart. Its card runs on in between.
+    /// Times in which it sends, in order and not overlapping. Its card continues to run in between.
     pub stints: Vec<Stint>,
 }
 
-/// When a packet came, by the receiving host's clock.
+/// Arrival of a packet, on the receiving host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketArrival {
     pub at: LocalTime,
@@ -48,13 +48,13 @@ pub struct PacketArrival {
 
 #[derive(Debug, Clone, Default)]
 pub struct SenderSeen {
-    /// What was played to its account. The counters are those of packets, of all its receivers.
+    /// Sound played for this sender. The counters are those of packets, from all its receivers.
     pub heard: Heard,
     pub lost: u64,
     pub arrived: Vec<PacketArrival>,
     /// Packets for which there was no place.
     pub unplaced: u64,
-    /// Packets that another sender's receiver was given.
+    /// Packets that another sender's receiver got.
     pub astray: u64,
     pub right: u64,
 }
@@ -64,12 +64,12 @@ pub struct SharedReceived {
     pub senders: Vec<SenderSeen>,
     /// Packets without a place, as the policy counted them.
     pub unplaced: u64,
-    /// How many had a place at most, and in the end.
+    /// Number of senders with a place: the maximum, and at the end.
     pub places: (usize, usize),
 }
 
-/// Frames by which the values of one sender are ahead of those of the one before: of what two
-/// senders capture at one time, nothing is alike.
+/// Shift between the values of successive senders, in frames. Frames that two senders capture at
+/// the same time thus differ.
 const SHIFT: i64 = 7_919;
 
 struct Shared {
@@ -82,8 +82,8 @@ struct Shared {
     reported: SharedReceived,
 }
 
-/// Lets `senders` send to one link with so many places, of the format, the latency and the first
-/// receiver's host of `scenario`, for so long.
+/// Lets `senders` send to one link with `places` places for `span`. Format, latency and the host of
+/// the first receiver are those of `scenario`.
 pub fn play_shared(
     scenario: Scenario,
     senders: Vec<SenderModel>,
@@ -193,7 +193,7 @@ impl Shared {
     }
 }
 
-/// Adds what was counted between the two.
+/// Adds the difference of the two counters.
 fn add(sum: &mut Counters, before: &Counters, after: &Counters) {
     sum.received += after.received - before.received;
     sum.other_source += after.other_source - before.other_source;

@@ -1,4 +1,5 @@
-//! Under test: a call in both directions over links that carry 100 to 500 kbit/s, from the start and after a cut.
+//! Tests a call in both directions over links that carry 100 to 500 kbit/s, from the start and
+//! after a cut.
 
 use tautline_proto::congestion::CodingLimits;
 use tautline_proto::stream::Coding;
@@ -11,10 +12,10 @@ use tautline_sim::world::duplex::Duplex;
 
 const RATES: [u64; 5] = [100_000, 150_000, 200_000, 300_000, 500_000];
 const QUEUES: [usize; 4] = [4_000, 8_000, 16_000, 32_000];
-/// Of each second so much is heard as it was captured.
+/// Minimum share of each second that is played as captured.
 const UNDERSTOOD: f64 = 0.95;
-/// Seconds after a cut in which a sender finds out what the path carries now, and the share of it that sound then has at
-/// least. At 100 kbit/s headers and feedback take the rest.
+/// Seconds after a cut in which a sender finds the new capacity of the path, and the minimum share
+/// of the capacity that sound then uses. At 100 kbit/s, headers and feedback use the rest.
 const FOUND: usize = 4;
 const USED: [f64; 5] = [0.12, 0.25, 0.35, 0.35, 0.35];
 
@@ -39,7 +40,7 @@ fn second(second: i64) -> TrueTime {
     TrueTime::from_nanos(second * 1_000_000_000)
 }
 
-/// The share of each second in which sound was heard as it was captured.
+/// Returns the share of each second in which sound was played as captured.
 fn understood(silences: &[(TrueTime, TrueTime)], seconds: i64) -> Vec<f64> {
     let within = |from: TrueTime, to: TrueTime| {
         let parts = silences.iter().map(|(begin, end)| {
@@ -53,7 +54,7 @@ fn understood(silences: &[(TrueTime, TrueTime)], seconds: i64) -> Vec<f64> {
 struct Outcome {
     shares: [Vec<f64>; 2],
     waits: Vec<(TrueTime, Span)>,
-    /// Bits per second of what the first end sends, at the end of each second.
+    /// Bits per second that the first end sends, at the end of each second.
     bits: Vec<u32>,
     reported: String,
 }
@@ -82,7 +83,8 @@ fn p95(waits: &[(TrueTime, Span)]) -> Span {
     all[all.len() * 95 / 100]
 }
 
-/// In which seconds but those two from `disturbed` on too little is understood, at either end.
+/// Returns the seconds in which too little was played as captured, at either end, except for two
+/// seconds from each of `disturbed`.
 fn not_understood(outcome: &Outcome, disturbed: &[usize]) -> Vec<(usize, usize)> {
     let excused = |second: usize| disturbed.iter().any(|from| (*from..from + 2).contains(&second));
     let bad = |(end, shares): (usize, &Vec<f64>)| {

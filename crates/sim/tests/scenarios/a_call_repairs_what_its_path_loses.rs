@@ -1,4 +1,5 @@
-//! Under test: calls with `--redundancy auto` whose path loses 5 % of packets, each on its own, both ways.
+//! Tests calls with `--redundancy auto` whose path loses 5 % of packets at random, in both
+//! directions.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::congestion::CodingLimits;
@@ -12,7 +13,7 @@ use tautline_sim::link::{Bottleneck, Loss, PathModel};
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::duplex::Duplex;
 
-/// A call whose latency follows its packets, in packets of so many frames.
+/// A call with an automatic latency, in packets of this many frames.
 fn scenario(coding: Coding, packet: i64, path: PathModel, seed: u64) -> Scenario {
     Scenario {
         redundancy: Redundancy::Auto,
@@ -30,7 +31,8 @@ fn lossy(rate: u64) -> PathModel {
     PathModel { bottleneck, loss: Loss::random(0.05), ..PathModel::ideal(Span::from_millis(20)) }
 }
 
-/// A minute of a call: what both ends heard, and the time that 95 % of packets waited at most.
+/// Plays a minute of a call. Returns what both ends played, and the time that 95 % of packets
+/// waited at most.
 fn call(scenarios: [Scenario; 2]) -> ([Heard; 2], Span, String) {
     let mut call = Duplex::new(scenarios);
     let mut reported = String::new();
@@ -55,7 +57,7 @@ fn lost_packets_of_samples_come_back() {
         let Counters { repaired, lost, late, .. } = heard.counters;
         println!("packets of 1 ms: {repaired} repaired, {lost} lost");
         assert!(repaired > 2_500 && late == 0 && heard.first_wrong.is_none(), "{heard}");
-        // Until losses are reported nothing is carried.
+        // There is no redundancy until losses are reported.
         assert!(lost <= 10, "{heard}");
     }
 }
@@ -78,7 +80,7 @@ fn redundancy_takes_its_bits_from_the_rate_of_the_path() {
             let reported = format!("{rate} bit/s: {heard}; {reported}");
             assert!(wait <= Span::from_millis(25), "{wait} in the queue; {reported}");
             match rate {
-                // Speech alone fits, with copies of its own.
+                // Only speech fits, with its own copies.
                 100_000 => assert_eq!(repaired, 0, "{reported}"),
                 ..300_000 => {}
                 300_000 => assert!(repaired > 4 * lost, "{reported}"),

@@ -1,6 +1,6 @@
-//! Under test: a stream between two cities, whose latency follows the packets and whose cards are 200 ppm apart, and a call
-//! of two such directions, each in as many bits of Opus as the network carries just then: what they take after a while is
-//! what they take at the end.
+//! Tests a stream between two cities with an automatic latency and cards 200 ppm apart, and a call
+//! with two such directions whose Opus bitrate follows the network. Their memory and latency after
+//! a while must be those at the end.
 
 use tautline_proto::congestion::CodingLimits;
 use tautline_proto::jitter_buffer::Resync;
@@ -18,11 +18,11 @@ use tautline_sim::scenario::Scenario;
 use tautline_sim::world::World;
 use tautline_trial::live_bytes;
 
-/// What the world notes of both ends for this test.
+/// Bytes that the world itself records about both ends for this test.
 fn noted(world: &World) -> i64 {
     let noted = |heard: &Heard| {
         let Heard { carried, errors, offsets, resyncs, silences, notes, spoilt, holes, .. } = heard;
-        // A tree has two words for an entry, and is half empty at the worst.
+        // A tree has two words per entry and is half empty in the worst case.
         let trees = 4 * 16 * (spoilt.len() + holes.len());
         carried.capacity()
             + size_of::<Span>() * errors.capacity()
@@ -35,15 +35,15 @@ fn noted(world: &World) -> i64 {
     world.heard().map(noted).sum::<usize>() as i64
 }
 
-/// What all ends have in use beside that.
+/// Bytes in use by all ends, without those.
 fn in_use(worlds: &[&World]) -> i64 {
     live_bytes() - worlds.iter().map(|world| noted(world)).sum::<i64>()
 }
 
-/// More than that is no slack of some list, but growth.
+/// Maximum slack of lists, in bytes. Anything above it is growth.
 const MAX_GROWN: i64 = 256 << 10;
 
-/// Plays for a tenth of the time, and then for the rest of it: what became of it, in words.
+/// Plays for a tenth of the time, then for the rest of it. Returns the result as text.
 fn grows_not(whole: Span) -> String {
     let seed = 31;
     let mut scenario = Scenario::drifting(Preset::Wan, 100.0, seed);
@@ -67,7 +67,8 @@ fn grows_not(whole: Span) -> String {
     format!("{grown} bytes more, and {moved} later")
 }
 
-/// What is kept after `first`, and the blocks of that time, is what is kept at the end: by how much it is not.
+/// Checks that the latency after `first` and `blocks` equals that at the end. Returns the
+/// difference.
 fn grows_not_late(
     heard: &Heard,
     (first, blocks): (Span, usize),
@@ -79,7 +80,7 @@ fn grows_not_late(
         let offsets = heard.offsets.iter().filter(|(at, _)| (at.as_nanos() > until) == late);
         offsets.map(|(_, offset)| *offset).max()
     };
-    // What is kept follows the packets, which are as they were.
+    // The latency follows the packets, whose delays did not change.
     if let (Some(before), Some(after)) = (highest(false), highest(true)) {
         assert!(after < before + before.half(), "{before} became {after}; {reported}");
     }
@@ -96,20 +97,21 @@ fn grows_not_late(
     moved
 }
 
-/// So long a path carries all that is sent, and so long it does not.
+/// Length in seconds of the times in which the path carries everything, and of those in which it
+/// does not.
 const SPELL: i64 = 45;
 
-/// One direction of a call, whose bit rate follows its path.
+/// One direction of a call, whose bitrate follows its path.
 struct Direction {
     world: World,
     bitrate: u32,
-    /// How often that changed.
+    /// Number of changes of the bitrate.
     moved: u32,
-    /// The least and the most that it was.
+    /// Minimum and maximum of the bitrate.
     range: (u32, u32),
 }
 
-/// The way between two cities, for half of the time through what carries 56 kbit/s.
+/// The path between two cities, with a link of 56 kbit/s for half of the time.
 fn wide_and_narrow(whole: Span, begins: i64) -> PathModel {
     let wide = Preset::Wan.path();
     let bottleneck = Some(Bottleneck { rate: 56_000, queue: 1_400 });
@@ -124,7 +126,7 @@ fn wide_and_narrow(whole: Span, begins: i64) -> PathModel {
 }
 
 impl Direction {
-    /// Between cards that are off by so much.
+    /// Creates a direction between cards with these rate errors.
     fn new((from, to): (f64, f64), path: PathModel, seed: u64) -> Self {
         let coding = Coding::OPUS.usual_for(Channels::MONO);
         let ptime = Span::from_millis(20);
@@ -152,7 +154,7 @@ impl Direction {
         Self { world: World::new(scenario), bitrate: 0, moved: 0, range: (u32::MAX, 0) }
     }
 
-    /// Lets a second pass.
+    /// Advances one second.
     fn second(&mut self) {
         self.world.run(Span::from_secs(1));
         let bitrate = self.world.sends().coding().bitrate().expect("of Opus");
@@ -161,7 +163,8 @@ impl Direction {
     }
 }
 
-/// Both directions of a call sound for a tenth of the time, and then for the rest of it: what became of it, in words.
+/// Plays both directions of a call for a tenth of the time, then for the rest of it. Returns the
+/// result as text.
 fn call_grows_not(whole: Span) -> String {
     let seed = 41;
     let mut call = [
@@ -189,7 +192,7 @@ fn call_grows_not(whole: Span) -> String {
             "seed {seed}: {grown} bytes more; bits moved {moved} times within {range:?}; {heard}"
         );
         assert!(grown < MAX_GROWN, "{reported}");
-        // Down and up again in each spell.
+        // The bitrate falls and rises in each spell.
         assert!(i64::from(moved) > seconds / SPELL, "{reported}");
         assert!(range.0 < 40_000 && range.1 == 96_000, "{reported}");
         let later = grows_not_late(&heard, (first, blocks), whole, &reported);

@@ -1,5 +1,6 @@
-//! Under test: the rate control of a stream, over paths that carry less than it would like, that lose whatever is sent, and
-//! that carry no feedback. Packets have their lengths and nothing in them; the rest is as `taut` does it.
+//! Tests the rate control of a stream over paths that carry less than it would use, that lose
+//! packets at any rate, and that carry no feedback. Packets have their lengths but no content. The
+//! rest is as in `taut`.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -15,19 +16,19 @@ use tautline_proto::units::{Channels, Rate};
 use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Bottleneck, Loss, Path, PathModel};
 
-/// From capture to loudspeaker.
+/// Latency from capture to loudspeaker.
 const LATENCY: Span = Span::from_millis(60);
 const SHAPE: (Rate, Channels) = (Rate::HZ_48000, Channels::STEREO);
 const SECOND: i64 = 1_000_000_000;
-/// From one thing to the next: no packets are shorter, and all are whole ones of it.
+/// Interval between steps. All packet times are multiples of it.
 const STEP: i64 = 2_500_000;
-/// Decisions are made at every beat.
+/// Interval between decisions.
 const BEAT: i64 = 20_000_000;
-/// RTP, instants and SRTP's tag.
+/// Bytes of RTP, timestamps and SRTP's tag.
 const HEADS: usize = 48;
-/// Feedback with SRTCP's index and tag.
+/// Bytes of feedback with SRTCP's index and tag.
 const FEEDBACK: usize = 36 + 20;
-/// A compound packet of RTCP, encrypted, twice a second.
+/// Bytes of a compound RTCP packet, encrypted, which is sent twice per second.
 const REPORT: usize = 260;
 
 fn any_coding() -> CodingLimits {
@@ -48,24 +49,25 @@ fn only(coding: Coding, ptime: Span) -> CodingLimits {
     CodingLimits { codings: vec![coding], ptimes: (ptime, ptime), max_bitrate: None }
 }
 
-/// A second of a stream: its coding at the end, and the share of its packets that were lost, late or not sent.
+/// One second of a stream: its coding at the end, and the share of its packets that were lost, late
+/// or not sent.
 struct Second {
     coding: Coding,
     ptime: Span,
     spoilt: f64,
 }
 
-/// One direction, and what its receiver measures.
+/// One direction, and the measurements of its receiver.
 struct Flow {
     path: Path,
     control: RateControl,
     meter: TransitMeter,
     number: u32,
     sent: Sent,
-    /// Arrivals to come: when, which, when it was sent, and its payload.
+    /// Future arrivals: time, number, send time, and payload.
     coming: VecDeque<(TrueTime, u32, TrueTime, usize)>,
     fed_back: u32,
-    /// Packets due in this second, and spoilt.
+    /// Packets due in this second, and how many of them were spoilt.
     counts: [u32; 2],
 }
 
@@ -118,7 +120,7 @@ impl Flow {
         }
     }
 
-    /// What was measured since it was last asked for.
+    /// Returns the feedback since the last call.
     fn feedback(&mut self) -> Option<PathFeedback> {
         let feedback = self.meter.feedback().filter(|it| it.at_us != self.fed_back)?;
         self.fed_back = feedback.at_us;
@@ -137,7 +139,7 @@ fn local(at: TrueTime) -> LocalTime {
     LocalTime::from_nanos(at.as_nanos())
 }
 
-/// Bytes of sound in a packet; a little less than two thirds are left where it is compressed without loss.
+/// Bytes of sound in a packet. Lossless compression leaves a little less than two thirds.
 fn payload(coding: Coding, ptime: Span) -> usize {
     let (rate, channels) = SHAPE;
     let packet = packet_frames(rate, ptime).expect("a length of packets");
@@ -147,7 +149,7 @@ fn payload(coding: Coding, ptime: Span) -> usize {
     (format.payload_bytes() as f64 * left) as usize
 }
 
-/// A stream there, with feedback that takes 10 ms.
+/// Plays a stream whose feedback takes 10 ms.
 fn stream(limits: &CodingLimits, model: PathModel, seconds: i64, seed: u64) -> Vec<Second> {
     let mut flow = Flow::new(limits, model, seed);
     let mut reported: VecDeque<(TrueTime, PathFeedback)> = VecDeque::new();
@@ -168,7 +170,8 @@ fn stream(limits: &CodingLimits, model: PathModel, seconds: i64, seed: u64) -> V
     all
 }
 
-/// Streams there and back, whose feedback and reports go by the path of the other: of that there, second by second.
+/// Plays streams in both directions. Feedback and reports of one use the path of the other. Returns
+/// the seconds of the first.
 fn both_ways(model: &PathModel, seconds: i64, seed: u64) -> Vec<Second> {
     let mut flows = [0, 1].map(|way| Flow::new(&any_coding(), model.clone(), seed + way));
     let mut reported: [VecDeque<(TrueTime, PathFeedback)>; 2] = Default::default();
@@ -209,12 +212,12 @@ fn in_words(stream: &[Second]) -> String {
 }
 
 fn narrow(rate: u64) -> PathModel {
-    // A quarter of a second may wait, as home routers let it.
+    // A quarter of a second may wait, as in home routers.
     let bottleneck = Some(Bottleneck { rate, queue: (rate / 32) as usize });
     PathModel { bottleneck, ..PathModel::ideal(Span::from_millis(10)) }
 }
 
-/// With this rate from that second on.
+/// Returns the path with these rates, each from that second on.
 fn becoming(model: PathModel, rates: &[(i64, u64)]) -> PathModel {
     let changes = rates.iter().map(|(at, rate)| (TrueTime::from_nanos(at * SECOND), narrow(*rate)));
     PathModel { changes: changes.collect(), ..model }
@@ -249,7 +252,7 @@ fn the_bit_rate_of_opus_is_what_fits_beside_the_heads_of_packets() {
         let stream = stream(&any_coding(), narrow(rate), 600, 4);
         let reported = in_words(&stream);
         let fits = |second: &&Second| {
-            // With Ethernet's, they have 114 bytes.
+            // With Ethernet's headers, they are 114 bytes.
             let heads = 8 * 114 * SECOND / second.ptime.as_nanos();
             let carried = rate as i64 - heads;
             let bitrate = second.coding.bitrate().map_or(0, i64::from);
@@ -314,7 +317,7 @@ fn loss_that_fewer_bits_do_not_lessen_costs_no_quality() {
 
 #[test]
 fn a_stream_whose_feedback_finds_no_room_is_sent_in_fewer_bits_and_comes_back() {
-    // The fewest take 42.4 kbit/s by IP.
+    // The minimum is 42.4 kbit/s over IP.
     for (rate, seed) in [(20_000, 1), (30_000, 2), (40_000, 3)] {
         let path = becoming(narrow(100_000_000), &[(30, rate), (90, 100_000_000)]);
         let stream = both_ways(&path, 600, seed);

@@ -1,4 +1,4 @@
-//! Cards that run at rates of their own.
+//! Cards with rate errors.
 
 use tautline_proto::placement::Basis;
 use tautline_proto::time::{Frames, Span};
@@ -9,8 +9,8 @@ use tautline_sim::preset::Preset;
 use tautline_sim::scenario::{HostModel, Scenario};
 use tautline_sim::world::{World, play};
 
-// Under test: the servo, as the card that plays suddenly runs at another rate, on one switch with
-// nothing else on it.
+// Tests the servo when the rate of the playing card changes suddenly, on one switch without other
+// traffic.
 
 #[test]
 fn a_card_that_steps_by_100_ppm_is_in_time_again_within_ten_seconds() {
@@ -32,8 +32,8 @@ fn a_card_that_steps_by_100_ppm_is_in_time_again_within_ten_seconds() {
     }
 }
 
-// Under test: placement where no report comes: the line below all arrivals has the rate of the
-// sender's card and does not chase the jitter of the path.
+// Tests placement without reports. The line below all arrivals has the rate of the sender's card
+// and does not follow the jitter of the path.
 
 #[test]
 fn arrivals_alone_follow_a_card_of_500_ppm() {
@@ -60,7 +60,7 @@ fn arrivals_alone_follow_a_card_of_500_ppm() {
                 assert_eq!(look.basis, Basis::Arrival);
                 errors.push(look.error);
             }
-            // What is left is the path's own delay, which nobody can see from here.
+            // The rest is the delay of the path, which the receiver cannot detect.
             let least = errors.iter().copied().min().expect("some");
             let greatest = errors.iter().copied().max().expect("some");
             let reported =
@@ -73,8 +73,8 @@ fn arrivals_alone_follow_a_card_of_500_ppm() {
     }
 }
 
-// Under test: servo and resampler for a day, between cards as far apart as is supported, on one
-// switch with nothing else on it.
+// Tests servo and resampler for a day, between cards with the maximum supported rate difference, on
+// one switch without other traffic.
 
 #[test]
 #[ignore = "soak: two simulated days"]
@@ -105,8 +105,9 @@ fn a_card_500_ppm_off_plays_for_a_day_without_losing_a_frame() {
     }
 }
 
-// Under test: servo and resampler between cards as far apart as is supported, on every network but
-// one that no latency suits. What a network loses is missing; nothing else is.
+// Tests servo and resampler between cards with the maximum supported rate difference, on every
+// network except the one for which no latency is suitable. Only frames that a network loses are
+// missing.
 
 #[test]
 #[ignore = "soak: five simulated hours"]
@@ -123,8 +124,8 @@ fn cards_500_ppm_apart_play_for_an_hour_at_every_place() {
         let heard = &play(Scenario::drifting(preset, ppm, seed), Span::from_secs(3600))[0];
         let counters = heard.counters;
         let reported = format!("{}, {ppm} ppm, seed {seed}: {heard}", preset.name());
-        // Where a round trip is long the first frames are placed by their arrival, and moved once, when
-        // the sender's clock is known.
+        // If the round trip is long, the first frames are placed by their arrival. They are moved
+        // once, when the sender's clock is known.
         let mapped = TrueTime::from_nanos(2_000_000_000);
         let late = heard.resyncs.iter().filter(|(at, _)| *at > mapped).count();
         assert_eq!((late, counters.late), (0, 0), "{reported}");
@@ -134,9 +135,9 @@ fn cards_500_ppm_apart_play_for_an_hour_at_every_place() {
     }
 }
 
-// Under test: fifty receivers on the sender's own machine, started at random instants while it
-// sends, whose cards go by the clock of the sender's: what they play is what was captured, bit for
-// bit, from the first second on, whatever the way between them does to packets and reports.
+// Tests fifty receivers on the sender's machine that start at random times while it sends. Their
+// cards share the clock of the sender's card. From the first second on, they play the captured
+// sound bit for bit, whatever the path does to packets and reports.
 
 const FIRST_SECOND: Span = Span::from_secs(1);
 
@@ -157,11 +158,11 @@ fn cards_of_one_clock_are_copied_from_the_first_second_whoever_joins_when() {
             assert_eq!(reported.counters.resampled_frames, 0, "{ppm} ppm: {reported}");
             assert!(reported.first_wrong.is_none(), "{ppm} ppm: {reported}");
             assert!(reported.received_until(whole), "{ppm} ppm: {reported}");
-            // The sender may not have said yet what its clock is: where it has, the place is found.
+            // The sender may not have announced its clock yet. After that, the position is found.
             let settled = |(when, _): &(TrueTime, _)| when.since(joins) < FIRST_SECOND;
             assert!(reported.resyncs.len() <= 1, "{ppm} ppm: {reported}");
             assert!(reported.resyncs.iter().all(settled), "{ppm} ppm: {joins:?}: {reported}");
-            // Half a frame, and what the host's own error makes of the latency.
+            // Half a frame, and the effect of the host's clock error on the latency.
             let last = reported.errors.iter().rev().take(1000).map(|error| error.abs()).max();
             assert!(last.unwrap() < Span::from_micros(13), "{ppm} ppm: {last:?}: {reported}");
         }
@@ -180,7 +181,7 @@ fn a_link_that_was_down_for_ten_seconds_is_copied_again_where_cards_go_by_one_cl
         let reported = &play(scenario, Span::from_secs(45))[0];
         assert_eq!(reported.counters.resampled_frames, 0, "{ppm} ppm: {reported}");
         assert!(reported.first_wrong.is_none(), "{ppm} ppm: {reported}");
-        // The stream begins anew, and nothing moves after that.
+        // The stream restarts, and nothing moves afterwards.
         let later = reported.resyncs.iter().filter(|(when, _)| *when > begins);
         let later: Vec<_> = later.map(|(when, _)| when.since(ends)).collect();
         assert!(later.len() == 1 && later[0] < Span::from_millis(20), "{later:?}: {reported}");
@@ -190,8 +191,7 @@ fn a_link_that_was_down_for_ten_seconds_is_copied_again_where_cards_go_by_one_cl
     }
 }
 
-// Under test: servo and resampler between cards of different rates, on one switch with nothing
-// else on it.
+// Tests servo and resampler between cards of different rates, on one switch without other traffic.
 
 #[test]
 fn cards_that_drift_apart_stay_in_time_and_lose_no_frame() {
@@ -204,15 +204,15 @@ fn cards_that_drift_apart_stay_in_time_and_lose_no_frame() {
         assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{reported}");
         assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{reported}");
         assert!(heard.error_at(0.5).unwrap() <= Span::from_micros(20), "{reported}");
-        // Until the error has left what the clocks cannot tell apart, half of the round trip of
-        // 400 µs and a little, it is not followed.
+        // An error is not followed until it exceeds what the clocks cannot detect: half of the
+        // round trip of 400 µs and a little more.
         assert!(heard.error_at(0.9999).unwrap() <= Span::from_micros(600), "{reported}");
     }
 }
 
-// Under test: two receivers of one stream by RTCP alone. Their hosts' clocks run and wander, and
-// their cards drift the other way round; how far apart they play one frame is told from the sound,
-// by true time.
+// Tests two receivers of one stream with RTCP only. The clocks of their hosts drift and wander, and
+// their cards drift in the opposite direction. The sound shows how far apart they play a frame, by
+// true time.
 
 #[test]
 fn two_receivers_whose_cards_drift_play_in_step() {
@@ -220,13 +220,13 @@ fn two_receivers_whose_cards_drift_play_in_step() {
     for (preset, max_median, most) in places {
         let seed = 35;
         let mut world = World::new(Scenario::two_apart(preset, seed));
-        // The servo follows once the error has left what the clocks cannot tell.
+        // The servo follows after the error exceeded what the clocks cannot detect.
         world.run(Span::from_secs(20));
         let begun: Vec<usize> = world.heard().map(|heard| heard.errors.len()).collect();
         let mut apart = Vec::new();
         world.run(Span::from_secs(280));
         let heard: Vec<_> = world.heard().zip(begun).map(|(h, begun)| &h.errors[begun..]).collect();
-        // Blocks of a millisecond follow each other at both, a hundredth of a per cent apart.
+        // Both play successive blocks of a millisecond, a hundredth of a per cent apart.
         for (one, other) in heard[0].iter().zip(heard[1]) {
             apart.push((*one - *other).abs());
         }

@@ -1,4 +1,4 @@
-//! Hosts' clocks, and what is placed by them.
+//! Clocks of hosts, and placement based on them.
 
 use fastrand::Rng;
 use tautline_proto::crf_follower::CrfFollower;
@@ -16,12 +16,12 @@ use tautline_sim::preset::Preset;
 use tautline_sim::scenario::{HostModel, ReceiverModel, Scenario};
 use tautline_sim::world::{World, play};
 
-// Under test: the follower of a clock that is told of (CRF), on every network: what its packets go through
-// there moves nothing, as their times are of the talker.
+// Tests the follower of an announced clock (CRF) on every network. Delays of its packets change
+// nothing, because their times are on the talker's clock.
 
-/// From one packet to the next, nominally.
+/// Nominal time between two packets.
 const PERIOD: Span = Span::from_millis(2);
-/// When the media clock becomes another, in true time, and when the talker is silent.
+/// True time at which the media clock changes, and times in which the talker is silent.
 const TURNS: TrueTime = TrueTime::from_nanos(60_000_000_000);
 const SILENT: [TrueTime; 2] =
     [TrueTime::from_nanos(90_000_000_000), TrueTime::from_nanos(100_000_000_000)];
@@ -52,7 +52,7 @@ fn a_media_clock_is_followed_at_every_place() {
                 nominal: Rate::HZ_48000,
                 interval: 96,
             };
-            // The talker reads PTP, which is a microsecond off at most.
+            // The talker reads PTP with an error of at most a microsecond.
             let read = at.as_nanos() + rng.i64(-500..500);
             let packet = head.write(&[WallTime::from_unix_nanos(1_795_000_000_000_000_000 + read)]);
             path.carry(packet.len(), at, |arrives| {
@@ -73,30 +73,29 @@ fn a_media_clock_is_followed_at_every_place() {
                 .reported(now)
                 .unwrap_or_else(|| panic!("{}", reported("nothing is known")));
             let truth = if since_turn > Span::ZERO { ppm / 2.0 } else { ppm };
-            // A quartz wanders by 0.01 ppm in the root of a second.
+            // The rate of a quartz wanders by 0.01 ppm per square root of a second.
             let off = (rate.rate.as_f64() - truth).abs();
             assert!(off < 0.5, "{}", reported(&format!("{off} ppm off at {arrives:?}")));
             checked += 1;
         }
         assert!(checked > 100, "{}", reported(&checked.to_string()));
         let standing = follower.standing(LocalTime::from_nanos(150_000_000_000));
-        // Where it became another, and nowhere else.
+        // It jumps only when the clock changes.
         assert!(standing.counters.jumps <= 1, "{}", reported(&format!("{standing:?}")));
     }
 }
 
-// Under test: the place of what is copied, between hosts with clocks of their own that run at one
-// rate or a few billionths apart. It is found while the clocks are not known well; it is corrected
-// once they are, and sound is copied again, bit for bit.
+// Tests the position of copied sound between hosts with separate clocks that run at the same rate
+// or a few billionths apart. It is found while the clocks are not known well. It is corrected once
+// they are known, and the sound is then copied again, bit for bit.
 
-/// A clock that shows `start` at the beginning and runs so many billionths fast.
+/// Returns a clock that shows `start` at the beginning and is this many billionths fast.
 fn clock((start, billionths): (i64, f64)) -> ClockError {
     let start = LocalTime::from_nanos(start);
     ClockError { start, rate: Ppm::from_f64(billionths / 1e3), ..ClockError::NONE }
 }
 
-/// A stretch in which a receiver resampled: when it began, and how far beside it played before and
-/// afterwards.
+/// A stretch in which a receiver resampled: its start, and the error before and after it.
 #[derive(Debug, Clone, Copy)]
 struct Correction {
     begins: TrueTime,
@@ -107,7 +106,7 @@ struct Correction {
 
 const STEP: Span = Span::from_millis(10);
 
-/// Plays so much time; the corrections of each receiver.
+/// Plays for `span` and returns the corrections of each receiver.
 fn corrections(world: &mut World, span: Span, receivers: usize) -> Vec<Vec<Correction>> {
     let mut found: Vec<Vec<Correction>> = vec![Vec::new(); receivers];
     let mut resampled = vec![(0, false); receivers];
@@ -120,7 +119,7 @@ fn corrections(world: &mut World, span: Span, receivers: usize) -> Vec<Vec<Corre
             let more = heard.counters.resampled_frames > *frames;
             *frames = heard.counters.resampled_frames;
             let Some(error) = heard.errors.last().copied() else { continue };
-            // No faster than the pull of a servo: a third of a cent.
+            // The position moves no faster than the pull of a servo: a third of a cent.
             let moved = (error - before[number]).abs();
             let most = if more { Span::from_micros(3) } else { Span::from_micros(1) };
             assert!(before[number] == Span::ZERO || moved <= most, "{now:?}: {moved}; {heard}");
@@ -166,8 +165,8 @@ fn a_place_found_before_the_clocks_were_known_is_corrected_once() {
     assert!(corrected >= 3, "{corrected}: too few were beside to prove anything");
 }
 
-/// The way back is 0.2 ms slower for two seconds, so that the place is found 0.1 ms too early. By the
-/// promise packets are in time by 0.06 ms, which leaves no room to resample.
+/// The way back is 0.2 ms slower for two seconds, so the position is found 0.1 ms too early. With
+/// the promised latency, packets are in time by 0.06 ms, which is too little to resample.
 #[test]
 fn near_the_least_latency_packets_are_late_no_longer_than_until_the_clocks_are_known() {
     let path = Preset::Wired.path();
@@ -176,7 +175,7 @@ fn near_the_least_latency_packets_are_late_no_longer_than_until_the_clocks_are_k
     let card = CardModel { period, ..CardModel::IDEAL };
     let mut scenario = Scenario::on(Preset::Wired, 5);
     scenario.format.packet = period;
-    // A packet is full after one period, is taken with the next and fills the one after that.
+    // A packet is full after one period, is taken with the next one, and fills the one after that.
     scenario.latency = scenario.format.rate.span_of(Frames::new(3 * 64)) + Span::from_micros(60);
     scenario.sender.card = card;
     let host = HostModel { clock: clock((7_000_000_000, 3.0)), ..HostModel::with_card(card) };
@@ -198,18 +197,18 @@ fn near_the_least_latency_packets_are_late_no_longer_than_until_the_clocks_are_k
     assert_eq!(heard.resyncs[0].1, Resync::Moved, "{heard}");
 }
 
-// Under test: the estimate of the sender's clock on every preset, between hosts whose clocks are
-// 100 ppm apart and wander. The networks delay, hold, lose, reorder and duplicate.
+// Tests the estimate of the sender's clock on every preset, between hosts whose clocks are 100 ppm
+// apart and wander. The networks delay, hold, lose, reorder and duplicate packets.
 
-/// By so much the median may be off in the second minute: what queues alike on both ways leaves
-/// little.
+/// Maximum median error in the second minute, in microseconds. Queues that are equal in both
+/// directions cause little error.
 const MEDIAN: [(Preset, i64); 6] = [
     (Preset::Wired, 10),
     (Preset::SwitchUnderLoad, 30),
     (Preset::Wifi5Ghz, 60),
     (Preset::WifiBad, 100),
     (Preset::Wan, 60),
-    // Sound queues one way only, and the reports behind it.
+    // Sound and the reports behind it queue in one direction only.
     (Preset::Satellite, 3000),
 ];
 
@@ -250,11 +249,11 @@ fn no_place_makes_a_mapping_worse_than_it_says() {
     }
 }
 
-// Under test: receivers of one stream whose hosts' clocks start and run differently, on a switch
-// with other traffic. What each is off by, by true time, is what they can be apart.
+// Tests receivers of one stream whose hosts' clocks have different starts and rates, on a switch
+// with other traffic. The error of each one by true time limits how far apart they can be.
 
-/// A place may be found some 0.2 ms beside where it should be, before the clocks are known well. It is
-/// corrected once they are, which here takes a minute and a half at most.
+/// A position may be found about 0.2 ms off before the clocks are known well. It is corrected once
+/// they are known, which takes at most a minute and a half here.
 #[test]
 fn receivers_with_clocks_of_their_own_play_the_same_frame_at_the_same_instant() {
     for seed in 1..=16 {

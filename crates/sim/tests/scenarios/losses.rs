@@ -1,4 +1,4 @@
-//! Packets that are lost, and what brings them back.
+//! Lost packets and their repair.
 
 use tautline_proto::cause::Gaps;
 use tautline_proto::counters::Counters;
@@ -11,13 +11,13 @@ use tautline_sim::preset::Preset;
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::{World, play};
 
-// Under test: redundancy against bursts: 20 % lost, three packets in a row on average, at budgets
-// of 3, 10, 20 and 40 ms. What nothing could bring back is told from the very losses: packets of
-// which every datagram was lost from their own to the last that the budget allows.
+// Tests redundancy against bursts: 20 % loss, three packets in a row on average, with budgets of 3,
+// 10, 20 and 40 ms. The losses show which packets cannot be repaired: those of which every datagram
+// was lost, from their own to the last within the budget.
 //
-// At 20 ms nearly half of what a budget could save hangs on a single datagram amid the losses, so
-// whoever wants all of it must put a copy of every packet into nearly every datagram: the path
-// carries jumbo frames there. At 40 ms such chances are rare and a code does.
+// At 20 ms, nearly half of the repairable packets depend on a single datagram between the losses.
+// To repair all of them, nearly every datagram must contain a copy of every packet, so the path
+// carries jumbo frames. At 40 ms such cases are rare, and a code is sufficient.
 
 fn with_bursts(seed: u64, redundancy: Redundancy, budget: i64, mtu: usize) -> Heard {
     let path = PathModel { loss: Loss::bursts(0.2, 3.0), mtu, ..Preset::Wired.path() };
@@ -52,29 +52,29 @@ fn bursts_leave_little_more_than_no_redundancy_could_bridge() {
     }
 }
 
-// Under test: the causes of gaps, each planted alone: a sender that stands still, a network that
-// holds packets, a receiving program that does not run, a host that does not run at all, a network
-// that loses. Each is counted under its name and no other.
+// Tests the causes of gaps, each one alone: a sender that stalls, a network that holds packets, a
+// receiving program that does not run, a host that does not run, and a network that loses packets.
+// Each gap counts under its own cause only.
 
-/// Now and then for longer than a latency of 5 ms can cover.
+/// Holds, some of which are longer than a latency of 5 ms can cover.
 const HOLDS: Option<Holds> =
     Some(Holds { every: Span::from_secs(2), length: Jitter::Uniform(Span::from_millis(18)) });
 
-/// A minute of a quiet wire with something planted.
+/// Plays a minute of a quiet wire with one fault.
 fn minute(seed: u64, plant: impl Fn(&mut Scenario)) -> Heard {
     let mut scenario = Scenario::on(Preset::Wired, seed);
-    // Cards that outlast what is planted: nothing is captured or played twice.
+    // The cards outlast the fault, so no sound is captured or played twice.
     scenario.sender.card.periods = 40;
     plant(&mut scenario);
     play(scenario, Span::from_secs(60)).remove(0)
 }
 
-/// Packets that were not heard at their turn.
+/// Returns the number of packets that were not played at their turn.
 fn missed(heard: &Heard) -> u64 {
     heard.counters.late + heard.counters.lost + heard.counters.underrun_discarded
 }
 
-/// That all gaps are what `cause` takes out of them, and are some.
+/// Checks that there are gaps, and that `cause` covers all of them.
 fn all_at(cause: impl Fn(&mut Gaps) -> &mut u64, heard: &Heard, seed: u64) {
     let reported = format!("wired, seed {seed}: {heard}");
     let mut gaps = heard.gaps;
@@ -133,8 +133,8 @@ fn several_causes_at_once_add_up() {
     assert!([late_sender, late_network, host_stalled, lost].iter().all(|n| *n >= 20), "{reported}");
 }
 
-// Under test: how the receiver counts and covers random loss of 5 %. The network loses; reports
-// come back whole.
+// Tests how the receiver counts and conceals random loss of 5 %. The network loses packets, but no
+// reports.
 
 #[test]
 fn every_lost_packet_is_one_gap_of_its_length() {
@@ -146,21 +146,21 @@ fn every_lost_packet_is_one_gap_of_its_length() {
     let lost = heard.counters.lost;
     assert!((28_000..32_000).contains(&lost), "seed {seed}: {heard}");
     assert_eq!(heard.counters.missing_frames, 48 * lost, "seed {seed}: {heard}");
-    // There is nothing to learn from in the first 10 ms.
+    // The concealer has learnt nothing in the first 10 ms.
     let concealed = heard.counters.concealed_frames;
     assert!((48 * (lost - 10)..=48 * lost).contains(&concealed), "seed {seed}: {heard}");
     let gaps: i64 = heard.holes.iter().map(|(length, count)| length * *count as i64).sum();
     assert_eq!(gaps as u64, 48 * lost, "seed {seed}: {heard}");
-    // Each lost packet spoils its own length and, cross-faded, the 48 frames after it; what was
-    // predicted is now and then exactly what was sent.
+    // Each lost packet changes its own frames and, through a cross-fade, the 48 frames after it. A
+    // prediction is sometimes exactly right.
     let spoilt: i64 = heard.spoilt.iter().map(|(length, count)| length * *count as i64).sum();
     let packets = spoilt as f64 / (48 * lost) as f64;
     assert!((1.8..=2.0).contains(&packets), "seed {seed}: {packets}, {heard}");
     assert!(heard.first_wrong.is_none(), "seed {seed}: {heard}");
 }
 
-// Under test: redundancy that sizes itself, within a budget of 10 ms. The network loses 5 % of
-// packets, each on its own; the reports are lost as often.
+// Tests automatic redundancy with a budget of 10 ms. The network loses 5 % of packets at random,
+// and as many reports.
 
 #[test]
 fn five_percent_of_loss_leaves_no_gap_over_one_packet_in_an_hour() {
@@ -169,12 +169,13 @@ fn five_percent_of_loss_leaves_no_gap_over_one_packet_in_an_hour() {
     let mut scenario = Scenario::one_way(path, seed);
     scenario.network = "wired with 5 % loss";
     (scenario.redundancy, scenario.budget) = (Redundancy::Auto, budget);
-    // Without loss 4 ms do.
+    // Without loss, 4 ms are sufficient.
     scenario.latency = Span::from_millis(4) + budget;
     let heard = &play(scenario, Span::from_secs(3600))[0];
     let packets = heard.carried.len() as f64;
     let lost = heard.counters.lost;
-    // If none of n is lost, fewer than 3/n are by 95 %; of a few, 3 more are reckoned.
+    // If none of n packets is lost, the loss is below 3/n with 95 % confidence. If a few are lost,
+    // 3 are added.
     println!(
         "{lost} of {packets} packets stayed lost: {:.1e}, by 95 % less than {:.1e}; {} repaired; {:.0} \
          bytes a packet; gaps by frames {:?}",
@@ -190,14 +191,14 @@ fn five_percent_of_loss_leaves_no_gap_over_one_packet_in_an_hour() {
     assert!(heard.counters.late == 0 && heard.first_wrong.is_none(), "{reported}");
 }
 
-// Under test: redundancy that sizes itself, on networks that lose nothing, some packets one by one,
-// and many in bursts. Receivers report what they lacked over the same networks.
+// Tests automatic redundancy on networks that lose no packets, single packets, and many packets in
+// bursts. Receivers report their losses over the same networks.
 
-/// Bytes of a packet that carries nothing of others, and of one symbol with its header.
+/// Bytes of a packet without redundancy, and of one symbol with its header.
 const PLAIN: f64 = 184.0;
 const SYMBOL: f64 = 144.0;
 
-/// Symbols in a packet after six minutes, on average over a minute.
+/// Returns the symbols per packet after six minutes, on average over a minute.
 fn symbols(seed: u64, loss: Loss) -> f64 {
     let path = PathModel { loss, ..Preset::Wired.path() };
     let mut scenario = Scenario::one_way(path, seed);
@@ -229,8 +230,9 @@ fn redundancy_that_sizes_itself_carries_what_the_losses_ask_for() {
     }
 }
 
-// Under test: the same packets over two networks, which lose independently. Without redundancy
-// nothing is lost but what both lose; with it nothing, even where either loses 20 % in bursts.
+// Tests the same packets over two networks with independent losses. Without redundancy, only
+// packets that both networks lose are lost. With redundancy none is lost, even if each network
+// loses 20 % in bursts.
 
 fn by_two_networks(seed: u64, loss: Loss, redundancy: Redundancy, seconds: i64) -> Heard {
     let path = PathModel { loss, ..Preset::Wired.path() };
@@ -250,7 +252,7 @@ fn two_networks_lose_only_what_both_lose() {
         let heard = by_two_networks(seed, loss, Redundancy::Off, 600);
         let (lost, bound) = (heard.counters.lost, heard.beyond_repair(0));
         println!("off: {lost} lost of {}, {bound} on both networks", heard.carried.len());
-        // The last are lost when the end comes before their turn.
+        // The last packets are lost if the run ends before their turn.
         assert!(
             bound > 1000 && (bound - 8..=bound).contains(&lost),
             "seed {seed}: {lost}, {bound}"
@@ -272,7 +274,7 @@ fn two_networks_and_a_code_lose_nothing() {
     }
 }
 
-// Under test: sender, receiver and session, an hour long, on one switch with nothing else on it.
+// Tests sender, receiver and session for an hour, on one switch without other traffic.
 
 #[test]
 fn a_quiet_wire_plays_every_frame_of_an_hour_in_time() {
@@ -283,10 +285,10 @@ fn a_quiet_wire_plays_every_frame_of_an_hour_in_time() {
     assert!(heard.blocks > 3_599_000, "seed {seed}: {heard}");
 }
 
-// Under test: the simulator itself, on the preset that draws the most, with two receivers and all
-// that follows the network: redundancy that sizes itself and a latency that follows arrivals.
+// Tests the simulator itself, on the preset with the most random events, with two receivers,
+// automatic redundancy and automatic latency.
 
-/// Every sample that each receiver played, as a digest, and what it counted.
+/// Returns a digest of every sample that each receiver played, and its counters.
 fn played(seed: u64) -> Vec<(u64, Counters)> {
     let mut scenario = Scenario::on(Preset::WifiBad, seed);
     scenario.receivers.extend_from_within(..);
@@ -306,6 +308,6 @@ fn the_same_seed_plays_the_same() {
         assert_ne!(one.0, other.0, "wifi-bad, seeds 5 and 6, receiver {number}");
         assert!(one.1.repaired > 0, "wifi-bad, seed 5, receiver {number}: {:?}", one.1);
     }
-    // They share what is sent, and nothing of their ways.
+    // The receivers share the sent packets, but not their paths.
     assert_ne!(one[0].0, one[1].0, "wifi-bad, seed 5");
 }

@@ -1,4 +1,4 @@
-//! Scenarios by subject; each replays from its seed.
+//! Scenarios by subject. Each one can be replayed from its seed.
 
 #[global_allocator]
 static ALLOCATOR: tautline_trial::CountingAllocator = tautline_trial::CountingAllocator;

@@ -1,4 +1,4 @@
-//! Hosts that stand still, links that are down, and receivers that are gone.
+//! Hosts that stall, links that are down, and receivers that are gone.
 
 use tautline_proto::send_policy::SendNote;
 use tautline_proto::time::Span;
@@ -9,8 +9,8 @@ use tautline_sim::preset::Preset;
 use tautline_sim::scenario::{HostModel, ReceiverEnd, Scenario};
 use tautline_sim::world::{World, play};
 
-// Under test: the receiver on a host that stands still for tens of milliseconds now and then, as
-// virtual machines do. The card starves meanwhile.
+// Tests a receiver on a host that stalls for tens of milliseconds now and then, as virtual machines
+// do. The card has underruns meanwhile.
 
 #[test]
 fn a_host_that_freezes_is_heard_again_at_once() {
@@ -21,14 +21,13 @@ fn a_host_that_freezes_is_heard_again_at_once() {
     let heard = &play(scenario, Span::from_secs(600))[0];
     let reported = format!("seed {seed}: {heard}");
     assert!(heard.starved.count() > 48 * 1000, "{reported}");
-    // The card's silence is all that is missing, but for the fades and what was due meanwhile.
+    // Apart from fades and frames that were due meanwhile, only the card's silence is missing.
     assert!(heard.longest_spoilt().count() <= 48 * 40, "{reported}");
     assert!(heard.error_at(0.999).unwrap() < Span::from_micros(100), "{reported}");
     assert!(heard.resyncs.is_empty(), "{reported}");
 }
 
-// Under test: a cable that is pulled out for ten seconds, both ways, with cards that drift apart
-// meanwhile.
+// Tests a cable that is unplugged for ten seconds, in both directions, while the cards drift apart.
 
 #[test]
 fn a_link_that_is_down_for_ten_seconds_is_heard_within_one() {
@@ -42,9 +41,9 @@ fn a_link_that_is_down_for_ten_seconds_is_heard_within_one() {
         one.back.outages = vec![(begins, ends)];
         let reported = &play(scenario, Span::from_secs(60))[0];
         assert!(reported.first_wrong.is_none(), "{ppm} ppm: {reported}");
-        // What is resampled rings where the ramp falls from its end to its beginning, by 14.1 % of
-        // that step of two: the overshoot of an interpolated step (Helmberg, "The Gibbs phenomenon
-        // for Fourier interpolation", 1994).
+        // Resampled sound rings where the ramp falls from its end to its start, by 14.1 % of that
+        // step of two: the overshoot of an interpolated step (Helmberg, "The Gibbs phenomenon for
+        // Fourier interpolation", 1994).
         let loudest = (reported.loudest, reported.loudest_ringing);
         assert!(loudest.0 <= 1.0 && loudest.1 <= 1.2823, "{ppm} ppm: {loudest:?}: {reported}");
         assert!(reported.received_until(Span::from_secs(60)), "{ppm} ppm: {reported}");
@@ -61,21 +60,21 @@ fn a_link_that_is_down_for_ten_seconds_is_heard_within_one() {
             (0, 1),
             "{ppm} ppm: {reported}"
         );
-        // What was placed by arrivals until reports came again is back in step by the end.
+        // Sound that was placed by arrivals until reports resumed is in sync again at the end.
         let last = reported.errors.iter().rev().take(1000).map(|error| error.abs()).max();
         assert!(last.unwrap() < Span::from_micros(50), "{ppm} ppm: {last:?}: {reported}");
     }
 }
 
-// Under test: whether a sender notices receivers that stop reporting. One is killed, one says goodbye, one cannot
-// report for ten seconds, and one stays. A twentieth of the reports is lost, one by one: they are half a second
-// apart, and a burst of losses takes milliseconds.
+// Tests whether a sender detects receivers that stop reporting. One is killed, one says goodbye,
+// one cannot report for ten seconds, and one stays. A twentieth of the reports is lost, one by one:
+// they are half a second apart, and a burst of losses takes milliseconds.
 
 fn at(seconds: i64) -> TrueTime {
     TrueTime::ZERO.after(Span::from_secs(seconds))
 }
 
-/// A network whose reports are lost one by one.
+/// A network that loses reports one by one.
 fn network(preset: Preset, seed: u64) -> Scenario {
     let mut scenario = Scenario::on(preset, seed);
     scenario.latency = preset.suits();
@@ -83,14 +82,14 @@ fn network(preset: Preset, seed: u64) -> Scenario {
     scenario
 }
 
-/// What the sender notes of its receivers within a minute, and when.
+/// Returns the sender's notes on its receivers within a minute, with their times.
 fn noted(preset: Preset, seed: u64) -> Vec<(TrueTime, SendNote)> {
     let mut scenario = network(preset, seed);
     let one = scenario.receivers[0].clone();
     scenario.receivers = vec![one; 4];
     scenario.receivers[0].ends = Some((at(20), ReceiverEnd::Killed));
     scenario.receivers[1].ends = Some((at(20), ReceiverEnd::Goodbye));
-    // A goodbye that is lost is none.
+    // This goodbye must not be lost.
     scenario.receivers[1].back.loss = Loss::NONE;
     scenario.receivers[2].back.outages = vec![(at(30), at(40))];
     let mut world = World::new(scenario);
@@ -114,7 +113,8 @@ fn a_receiver_that_is_killed_is_lost_within_three_seconds() {
             else {
                 panic!("{preset:?}, seed {seed}: {reported:?}");
             };
-            // The last report may be older than the end by an interval, and lost ones make it older.
+            // The last report may be one interval older than the end. Lost reports make it older
+            // still.
             for (when, since) in [(killed, at(20)), (unable, at(30))] {
                 let after = when.since(since);
                 let fits = (Span::from_secs(1)..Span::from_millis(3100)).contains(&after);
@@ -139,8 +139,8 @@ fn receivers_that_report_over_bad_networks_are_never_lost() {
     }
 }
 
-// Under test: a receiver whose host stands still for five seconds. What arrived meanwhile waits in
-// its socket and is late; the card has played silence of its own.
+// Tests a receiver whose host stalls for five seconds. Packets that arrived meanwhile wait in its
+// socket and are late. The card has played its own silence.
 
 #[test]
 fn a_receiver_that_stands_still_for_five_seconds_is_back_within_one() {
@@ -153,7 +153,7 @@ fn a_receiver_that_stands_still_for_five_seconds_is_back_within_one() {
     assert!(reported.received_until(Span::from_secs(45)), "{reported}");
     assert_eq!(reported.silences.len(), 1, "{reported}");
     assert!(reported.silences[0].1.since(ends) < Span::from_millis(100), "{reported}");
-    // Everything came, five seconds of it too late: each is counted once, under one cause.
+    // All packets arrived, five seconds of them too late. Each one counts once, under one cause.
     let counters = &reported.counters;
     assert_eq!(counters.lost, 0, "{reported}");
     assert!((4_995..=5_005).contains(&(counters.late + counters.underrun_discarded)), "{reported}");

@@ -1,4 +1,5 @@
-//! Under test: the packets of a sender that probes its path, where routers drop long datagrams without a word.
+//! Tests the packets of a sender that probes its path, if routers drop long datagrams without an
+//! error.
 
 use tautline_proto::time::{Frames, Span};
 use tautline_sim::clock::TrueTime;
@@ -10,12 +11,13 @@ use tautline_sim::world::World;
 const BEFORE: Span = Span::from_secs(10);
 const PACKETS: Frames = Frames::new(960);
 
-/// A path that drops datagrams above so many bytes.
+/// A path that drops datagrams longer than this.
 fn path(black_hole: Option<usize>) -> PathModel {
     PathModel { black_hole, ..PathModel::ideal(Span::from_millis(20)) }
 }
 
-/// A minute of packets of 20 ms, 2880 bytes of sound: how long they are in the end, and what is heard.
+/// Plays a minute of 20 ms packets with 2880 bytes of sound. Returns the final packet length and
+/// the played sound.
 fn minute(path: PathModel) -> (Frames, Heard) {
     let mut scenario = Scenario::one_way(path, 1);
     (scenario.format.packet, scenario.latency) = (PACKETS, Span::from_millis(100));
@@ -27,7 +29,7 @@ fn minute(path: PathModel) -> (Frames, Heard) {
 
 #[test]
 fn packets_become_as_long_as_the_path_carries_and_none_is_lost() {
-    // 5, 10 and 20 ms take 768, 1488 and 2928 bytes, encrypted.
+    // Packets of 5, 10 and 20 ms take 768, 1488 and 2928 bytes, encrypted.
     for (black_hole, packet) in [(Some(1_280), 240), (Some(1_500), 480), (None, 960)] {
         let (packets, heard) = minute(path(black_hole));
         let reported = format!("{black_hole:?}: {packets}, {heard}");
@@ -45,6 +47,6 @@ fn packets_become_shorter_within_a_second_when_the_path_carries_no_long_ones_any
     let reported = format!("{packets}, {heard}: {:?}", heard.silences);
     assert_eq!(packets, Frames::new(240), "{reported}");
     let [(from, until)] = heard.silences[..] else { panic!("one gap: {reported}") };
-    // A caller leaves UDP after a second.
+    // A caller stops using UDP after a second.
     assert!(until.since(from) < Span::from_secs(1), "{reported}");
 }

@@ -14,8 +14,8 @@ use tautline_sim::preset::Preset;
 use tautline_sim::scenario::{HostModel, Scenario};
 use tautline_sim::world::{IDENTITY, World, play};
 
-// Under test: the choice of the source where two senders send to one address for ten seconds: the
-// one that was there first is heard whole, and the other is counted as foreign.
+// Tests the choice of the source if two senders send to one address for ten seconds. The first
+// sender is played completely. Packets of the other count as from another source.
 
 #[test]
 fn a_second_sender_to_one_address_is_not_heard() {
@@ -32,16 +32,17 @@ fn a_second_sender_to_one_address_is_not_heard() {
     assert_eq!(counters.resyncs, 0, "{reported}");
 }
 
-// Under test: the latency of a stream whose sender neither announces it nor says when it was
-// captured, as a stranger's: what its packets need, from the first of them on.
+// Tests the latency of a stream whose sender announces neither the latency nor the capture times.
+// The latency is what its packets need, from the first packet on.
 
-/// What is kept where packets need no more.
+/// Latency if packets need no more.
 const DEFAULT: Span = Span::from_millis(5);
-/// What the card here takes, what the resampler looks ahead (12 frames), and a millisecond for the
-/// way: up to a tenth of one.
+/// Time of the card, look-ahead of the resampler (12 frames), and a millisecond for the path,
+/// rounded up to a tenth of a millisecond.
 const TAKES: Span = Span::from_micros(3_300);
 
-/// Ten seconds of a stranger's packets, whose card hands it so many frames at a time.
+/// Plays ten seconds of packets without announcement. The card of their sender delivers `period`
+/// frames at a time.
 fn unannounced(preset: Preset, packet: i64, period: i64) -> Heard {
     let mut scenario = Scenario::on(preset, 51);
     scenario.format.packet = Frames::new(packet);
@@ -52,7 +53,7 @@ fn unannounced(preset: Preset, packet: i64, period: i64) -> Heard {
     play(scenario, Span::from_secs(10)).remove(0)
 }
 
-/// The link offset as it was in the end.
+/// Returns the final link offset.
 fn kept(heard: &Heard) -> Span {
     heard.offsets.last().map_or(DEFAULT, |(_, offset)| *offset)
 }
@@ -64,7 +65,7 @@ fn a_sender_that_announces_nothing_is_measured_before_it_is_placed() {
         assert_eq!((heard.counters.late, heard.counters.lost), (0, 0), "{millis} ms: {heard}");
         assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{heard}");
         assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{millis} ms: {heard}");
-        // Raised once, by what the packets' own length needs.
+        // The latency rose once, to what the length of the packets needs.
         assert_eq!(heard.offsets.len(), 1, "{millis} ms: {:?}", heard.offsets);
         assert_eq!(kept(&heard), Span::from_millis(millis) + TAKES, "{millis} ms");
     }
@@ -81,7 +82,7 @@ fn packets_that_need_no_more_leave_the_latency_as_it_is() {
 
 #[test]
 fn packets_that_come_by_the_handful_are_waited_for_within_a_tenth_of_a_second() {
-    // As a sound server does it that wakes every 1024 frames: three packets, and now and then four.
+    // Like a sound server that wakes every 1024 frames: three packets, sometimes four.
     let heard = unannounced(Preset::Wired, 320, 1024);
     let reported = format!("{heard}, {:?}", heard.offsets);
     assert!(heard.counters.late <= 10, "{reported}");
@@ -90,8 +91,8 @@ fn packets_that_come_by_the_handful_are_waited_for_within_a_tenth_of_a_second() 
     assert!(kept(&heard) < Span::from_millis(40), "{reported}");
 }
 
-// Under test: a sender whose whole host stands still for 200 ms, ten seconds, and for a day, as a
-// laptop does that is closed. Its card drops what it captured meanwhile.
+// Tests a sender whose whole host stalls for 200 ms, for ten seconds, and for a day, as a closed
+// laptop does. Its card drops the sound of that time.
 
 #[test]
 fn a_sender_that_pauses_is_heard_again_within_a_second() {
@@ -111,7 +112,7 @@ fn resumes_after(pause: Span) {
     let mut scenario = Scenario::on(Preset::Wired, 15);
     let begins = TrueTime::from_nanos(20_000_000_000);
     let ends = begins.after(pause);
-    // Longer periods, since a day has many.
+    // The periods are longer, because a day has many.
     let card = CardModel { period: Frames::new(960), ..CardModel::IDEAL };
     scenario.latency = Span::from_millis(80);
     scenario.format.packet = Frames::new(960);
@@ -130,8 +131,8 @@ fn resumes_after(pause: Span) {
     assert!(reported.counters.resyncs <= 1, "{pause}: {reported}");
 }
 
-// Under test: the timeline of a receiver whose sender's RTP timestamps jump, forwards and back, by
-// hours; the second time as packets are lost.
+// Tests the timeline of a receiver whose sender's RTP timestamps jump by hours, forwards and back.
+// Packets are lost at the second jump.
 
 #[test]
 fn a_sender_whose_time_jumps_by_hours_is_heard_again_within_a_second() {
@@ -144,7 +145,7 @@ fn a_sender_whose_time_jumps_by_hours_is_heard_again_within_a_second() {
         scenario.faults = (0..).map(at).zip(jumps.map(SenderFault::TimeJumps)).collect();
         let reported = &play(scenario, Span::from_secs(80))[0];
         assert!(reported.first_wrong.is_none() && reported.loudest <= 1.0, "{reported}");
-        // One for each jump, counted under one name.
+        // One resync per jump, under one counter.
         assert_eq!(reported.counters.resyncs, jumps.len() as u64, "{reported}");
         assert!(reported.silences.len() <= jumps.len(), "{reported}");
         for (from, to) in &reported.silences {
@@ -155,8 +156,8 @@ fn a_sender_whose_time_jumps_by_hours_is_heard_again_within_a_second() {
     }
 }
 
-// Under test: a sender whose sequence numbers begin anew while its timestamps go on, and one whose
-// program starts anew under its old name or another.
+// Tests a sender whose sequence numbers restart while its timestamps continue, and a sender whose
+// program restarts under its old name or another.
 
 #[test]
 fn a_sequence_that_restarts_is_followed_within_a_second() {
@@ -187,7 +188,7 @@ fn a_sequence_that_restarts_is_followed_within_a_second() {
         let goes_on = matches!(fault, SenderFault::SequenceRestarts(_));
         assert_eq!(counters.resyncs, u64::from(!goes_on), "{fault:?}: {reported}");
         if goes_on {
-            // All packets came, and the sound goes on as they do.
+            // All packets arrived, and the sound continues with them.
             assert_eq!(
                 (counters.missing_frames, counters.on_probation),
                 (0, 0),
@@ -202,9 +203,9 @@ fn a_sequence_that_restarts_is_followed_within_a_second() {
     }
 }
 
-// Under test: the latency of a foreign sender's stream (no reports, no instants in its packets) that pauses while its
-// timestamps stand still, whose timestamps jump, or whose path becomes longer: a step that all packets share is no
-// jitter.
+// Tests the latency of a stream from a foreign sender (no reports, no times in its packets). The
+// sender pauses while its timestamps stand still, its timestamps jump, or its path becomes longer.
+// A step that all packets share is not jitter.
 
 const STEP: TrueTime = TrueTime::from_nanos(20_000_000_000);
 const WHOLE: Span = Span::from_secs(40);
@@ -217,7 +218,7 @@ fn foreign(packet: i64, latency: Span) -> Scenario {
     scenario
 }
 
-/// Pauses that long; the timestamps stand still meanwhile.
+/// Returns the scenario with a pause of this length, during which timestamps stand still.
 fn pausing(mut scenario: Scenario, pause: Span) -> Scenario {
     let ends = STEP.after(pause);
     let back = scenario.format.rate.frames_within(pause);
@@ -244,7 +245,7 @@ fn a_step_of_a_foreign_senders_time_changes_no_latency() {
     for packet in [48, 240, 960] {
         for (step, latency) in [(100, 60), (150, 60), (3_000, 60), (3_000, 400)] {
             let (step, latency) = (millis(step), millis(latency));
-            // The step, twice the latency until new packets sound, and 60 ms to see it.
+            // The step, twice the latency until new packets play, and 60 ms to detect the step.
             let most = step + latency.times(2) + millis(60);
             let scenario = foreign(packet, latency);
             let heard = play(pausing(scenario.clone(), step), WHOLE).remove(0);
@@ -275,12 +276,13 @@ fn an_automatic_latency_does_not_rise_by_a_step() {
     let heard = play(pausing(scenario.clone(), Span::from_secs(3)), WHOLE).remove(0);
     assert_eq!(heard.counters.resyncs, steady.counters.resyncs + 1, "{heard}");
     assert_eq!(heard.journal.greatest, steady.journal.greatest, "{heard}");
-    // Without a marker, and with two packets on the way that are later still: they are late by the step, too.
+    // There is no marker, and two packets on the path are even later. They are late by the step
+    // too.
     let millis = Span::from_millis;
     let path = Preset::Wired.path().longer_from(STEP, millis(1_000));
     let busy = path.clone().longer_from(STEP.after(millis(15)), millis(20));
     let busy = busy.longer_from(STEP.after(millis(17)), millis(-20));
-    // Two steps at once.
+    // Two steps in short succession.
     let again = path.longer_from(STEP.after(millis(45)), millis(50));
     for there in [busy, again] {
         scenario.receivers[0].there = there;
@@ -289,15 +291,15 @@ fn an_automatic_latency_does_not_rise_by_a_step() {
     }
 }
 
-// Under test: a stranger that sends under the SSRC of the stream from another address, which every
-// member of a group can: on the stream's own numbers and times, or on others. The stream is heard
-// whole and in time; every packet of the stranger is foreign.
+// Tests a stranger that sends with the SSRC of the stream from another address, as every member of
+// a group can: with the stream's own numbers and times, or with others. The stream is played
+// completely and in time. Every packet of the stranger counts as from another source.
 
 fn at(millis: i64) -> TrueTime {
     TrueTime::from_nanos(millis * 1_000_000)
 }
 
-/// What of a stream of so many seconds is heard.
+/// Returns what is played of a stream of this many seconds.
 fn heard(change: impl FnOnce(&mut Scenario), seconds: i64) -> Heard {
     let mut scenario = Scenario::on(Preset::Wired, 15);
     change(&mut scenario);
@@ -329,17 +331,18 @@ fn a_stranger_that_takes_the_senders_name_is_not_heard() {
 #[test]
 fn a_sender_that_moved_is_followed_after_fifty_milliseconds() {
     let reported = heard(|s| s.faults = vec![(at(5_000), SenderFault::Moves(place(1, 7)))], 10);
-    // What lacks is one hole.
+    // The missing frames are one gap.
     assert!(reported.first_wrong.is_none() && reported.spoilt.len() == 1, "{reported}");
     assert!(reported.longest_spoilt() <= Frames::new(52 * 48), "{reported}");
     let counters = &reported.counters;
-    // Its packets of that time are foreign: nobody knows yet that it moved.
+    // Packets of that time count as from another source, because the move is not known yet.
     assert!((49..=52).contains(&counters.other_source), "{reported}");
     assert_eq!((counters.lost, counters.resyncs), (counters.other_source, 0), "{reported}");
 }
 
-// Under test: two senders that drew the same SSRC (RFC 3550, section 8.2) and are heard from one
-// place, as by a relay, for five seconds. What is heard meanwhile cannot be known; after it, sound is back at once.
+// Tests two senders with the same SSRC (RFC 3550, section 8.2) whose packets arrive from one
+// address, as via a relay, for five seconds. The sound is undefined in that time. Afterwards it is
+// back at once.
 
 #[test]
 fn two_senders_of_one_name_spoil_no_more_than_the_time_of_both() {
@@ -359,21 +362,23 @@ fn two_senders_of_one_name_spoil_no_more_than_the_time_of_both() {
             assert!(to.since(ends) < Span::from_secs(1), "{reported}");
         }
         let counters = &reported.counters;
-        // Each datagram of the one that is not heard has one name: in five seconds 5000 were sent.
+        // Each datagram of the sender that is not played has one counter. In five seconds it sent
+        // 5000.
         let Counters {
             on_probation: doubted, duplicate, late, too_early: early, reordered, ..
         } = *counters;
         assert_eq!(doubted + duplicate + late + early + reordered, 5000, "{reported}");
-        // Every datagram was taken for one or the other, the last of which may be under way.
+        // Every datagram was assigned to one of the two senders. The last one may still be in
+        // flight.
         let carried = reported.carried.len() as u64;
         assert!((carried - 1..=carried).contains(&(counters.received + doubted)), "{reported}");
         assert_eq!(counters.other_source, 0, "{reported}");
     }
 }
 
-// Under test: reports of the sender that lie for ten seconds, every second one: sender reports from
-// the future, a clock that steps to and fro, answers after waits that cannot have been. The sound
-// stays where the truth in between has it.
+// Tests false reports of the sender. For ten seconds, every second one is false: sender reports
+// from the future, a clock that steps to and fro, and answers after impossible waits. The sound
+// stays where the true reports put it.
 
 #[test]
 fn reports_that_lie_move_no_sound() {
@@ -384,7 +389,7 @@ fn reports_that_lie_move_no_sound() {
             let begins = TrueTime::from_nanos(20_000_000_000);
             let ends = begins.after(Span::from_secs(10));
             scenario.faults = vec![(begins, SenderFault::Lies(lie, ends))];
-            // Who stamps packets is not asked when they were captured.
+            // If packets carry their capture times, sender reports are not used for them.
             scenario.stamps = !matches!(lie, Lie::Report(_));
             let mut world = World::new(scenario);
             world.run(begins.since(TrueTime::ZERO));
@@ -404,7 +409,7 @@ fn reports_that_lie_move_no_sound() {
             assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{reported}: {heard}");
             assert_eq!(heard.counters.resyncs, resyncs, "{reported}: {heard}");
             assert_eq!((look.steps, look.path_changes), (0, 0), "{reported}: {look:?}");
-            // Each is counted once, under its name.
+            // Each false report is counted once, under its own name.
             let counted = (heard.counters.reports_on_probation, u64::from(look.refused));
             let expected = if matches!(lie, Lie::Report(_)) { (lies, 0) } else { (0, lies) };
             assert!(counted == expected && lies >= 10, "{reported}: {counted:?}, not {expected:?}");

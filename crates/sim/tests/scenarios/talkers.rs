@@ -1,4 +1,4 @@
-//! Senders that speak AES67 and no more.
+//! Senders that support only AES67 or AVTP.
 
 use std::collections::VecDeque;
 
@@ -23,24 +23,25 @@ use tautline_sim::clock::TrueTime;
 use tautline_sim::link::Path;
 use tautline_sim::preset::Preset;
 
-// Under test: AAF of AVTP between two programs of one machine, each of which follows TAI by readings of its own, to cards
-// of one clock: a listener that joins at any instant copies what was captured, from the first frame that it plays.
+// Tests AAF of AVTP between two programs on one machine, each of which follows TAI with its own
+// readings, to cards with one clock. A listener that joins at any time copies the captured sound,
+// from its first frame on.
 
 const RATE: Rate = Rate::HZ_48000;
 const PERIOD: Frames = Frames::new(48);
 const PERIODS: i64 = 45_000;
 const LATENCY: Span = Span::from_millis(60);
-/// TAI less the clock of the machine.
+/// TAI minus the clock of the machine.
 const TAI: Span = Span::from_secs(1_795_000_000);
-/// What reading two clocks one after the other errs by, at the most.
+/// Maximum error of reading two clocks one after the other, in nanoseconds.
 const READ: i64 = 2_000;
 
-/// A frame as no other for half a second: its number.
+/// Returns the value of a frame, which is unique for half a second: its number.
 fn value(frame: i64) -> f32 {
     (frame.rem_euclid(24_000) + 1) as f32 / 32_768.0
 }
 
-/// TAI as a program follows it: read once a second.
+/// TAI as followed by a program that reads it once per second.
 struct FollowedTai {
     clock: TaiClock,
     rng: Rng,
@@ -68,7 +69,8 @@ fn apply(
     policy.present_by(tai, &mut Context { now, session: None, command });
 }
 
-/// What a listener counts that joins at a random instant, and how many frames it played that were not those due.
+/// Returns the counters of a listener that joins at a random time, and the number of frames it
+/// played that were not the due ones.
 fn listened(seed: u64) -> (Counters, usize) {
     let mut rng = Rng::with_seed(seed);
     let packet = [Frames::new(6), PERIOD][rng.usize(..2)];
@@ -93,7 +95,8 @@ fn listened(seed: u64) -> (Counters, usize) {
     let mut policy = ReceivePolicy::new(config, LATENCY, device, &mut receiver);
     let [mut theirs, mut ours] =
         [(); 2].map(|()| FollowedTai { clock: TaiClock::default(), rng: rng.fork() });
-    // Its socket is open for a while before its card runs, whose blocks begin anywhere in a period.
+    // The socket is open for a while before the card runs. The card's blocks begin anywhere in a
+    // period.
     let (joins, opens) = (rng.i64(1000..4000), rng.i64(0..50));
     let aside = Span::from_nanos(rng.i64(0..1_000_000));
     let (mut on_the_way, mut wrong) = (VecDeque::new(), 0);
@@ -127,7 +130,8 @@ fn listened(seed: u64) -> (Counters, usize) {
         let meets = woke + RATE.span_of(PERIOD);
         let times = PullTimes { now: woke, meets, skipped: Frames::ZERO, clock: None };
         receiver.pull(&mut out, times, |_| {});
-        // What is due, or the one beside it: the place is a whole frame, and each end has its own word for TAI.
+        // The due frame or its neighbour: the position is a whole frame, and each end has its own
+        // reading of TAI.
         let due = RATE.frames_nearest(meets - LATENCY - LocalTime::ZERO).count();
         let begun = due > (joins + 2) * PERIOD.count() && number > joins + opens + 2;
         let is_due =
@@ -151,17 +155,17 @@ fn a_talker_whose_card_goes_by_our_clock_is_copied_whoever_joins_when() {
     }
 }
 
-// Under test: AAF of AVTP on every network: presentation times alone say when sound is heard, whatever packets go
-// through, and what does not come costs no other frame its place.
+// Tests AAF of AVTP on every network. Only the presentation times determine when sound plays,
+// whatever happens to packets. A packet that does not arrive moves no other frame.
 
-/// In a packet: of class A, and as much as a card hands over.
+/// Packet lengths: class A, and a card's period.
 const PACKETS: [Frames; 2] = [Frames::new(6), PERIOD];
 const MINUTE: i64 = 60_000;
 
-/// Datagrams on the way: when they arrive, and which they are.
+/// Datagrams in flight: arrival time, number, and bytes.
 type OnTheWay = VecDeque<(LocalTime, usize, Vec<u8>)>;
 
-/// What is sent in a minute, in the order of its arrival.
+/// Returns the packets of one minute in the order of their arrival.
 fn carried(form: WireForm, format: StreamFormat, preset: Preset, seed: u64) -> OnTheWay {
     let mut sender = Packetizer::new(PacketizerConfig {
         wire: form.pack(),
@@ -231,7 +235,7 @@ fn a_talkers_sound_is_heard_at_its_time_at_every_place() {
             "{} in packets of {packet}, seed {seed}: {missing} missing, {astray} astray, {counters:?}",
             preset.name()
         );
-        // For a millisecond after each gap what goes on in its place fades into what is there.
+        // For a millisecond after each gap, the concealment fades into the received sound.
         assert!(astray <= missing + PERIOD.count() * counters.lost as i64, "{reported}");
         assert_eq!(
             (counters.resyncs, counters.late, counters.resampled_frames),

@@ -32,7 +32,7 @@ impl AafKeys {
             "frames_per_pdu" => {
                 let frames = number(key, value)?;
                 if !(1..=PERIODS.1).contains(&frames) {
-                    return Err(format!("frames_per_pdu {frames} cannot be carried; use 6"));
+                    return Err(format!("invalid frames_per_pdu {frames}; use 6"));
                 }
                 self.frames_per_pdu = Some(Frames::new(frames));
             }
@@ -71,7 +71,7 @@ impl AafKeys {
         let streamid = self.streamid.clone().map(|id| ("streamid", id));
         match prio.or(streamid) {
             Some((key, value)) => Err(format!(
-                "{key} is of ifname and addr; leave it out, or write it as avtp://eth0/ADDRESS?{key}={value}"
+                "{key} applies only with ifname and addr; remove it, or write avtp://eth0/ADDRESS?{key}={value}"
             )),
             None => Ok(()),
         }

@@ -66,8 +66,8 @@ impl Wish {
 /// latency.
 pub(crate) const PERIODS: (i64, i64) = (16, 8192);
 
-const KEYS: &str = "serve alone, or to, from, latency, ptime, format, rate, channels, period, io_thread, pacing and clock, or of those of \
-                    type aaf ifname, addr, streamid, prio, mtt, time_uncertainty, frames_per_pdu and ptime_tolerance";
+const KEYS: &str = "serve alone, or to, from, latency, ptime, format, rate, channels, period, io_thread, pacing and \
+    clock, or of type aaf ifname, addr, streamid, prio, mtt, time_uncertainty, frames_per_pdu and ptime_tolerance";
 
 struct Gathered {
     to: Option<String>,
@@ -89,7 +89,7 @@ pub(crate) fn served(
     let Some((_, value)) = named("serve") else {
         let empty = keys.iter().any(|(key, _)| key == "serve");
         return match empty && named("to").or(named("from")).is_none() {
-            true => Err(about(format!("serve has no name; {hint}"))),
+            true => Err(about(format!("serve: no name; {hint}"))),
             false => Ok(None),
         };
     };
@@ -99,10 +99,10 @@ pub(crate) fn served(
     };
     if let Some((other, _)) = keys.iter().find(others) {
         return Err(about(format!(
-            "serve {given} says where its sound goes and how, so {other} is nothing to it; leave one out"
+            "serve {given} excludes {other}; remove one of them"
         )));
     }
-    given.parse().map(Some).map_err(|()| about(format!("serve \"{given}\" is no name; {hint}")))
+    given.parse().map(Some).map_err(|()| about(format!("invalid serve \"{given}\"; {hint}")))
 }
 
 /// Whether a key is set; an empty text counts as unset, since empty arguments produce it.
@@ -162,23 +162,23 @@ impl Gathered {
             "rate" => {
                 let rate = number(key, value)?;
                 let rate = u32::try_from(rate)
-                    .map_err(|_| format!("rate {rate} is no rate; use 48000"))?;
+                    .map_err(|_| format!("invalid rate {rate}; use 48000"))?;
                 self.keys.rate = Some(Rate::new(rate).map_err(|_| {
-                    format!("rate {rate} is not carried; use {}", Rate::listed(|_| true))
+                    format!("unsupported rate {rate}; use {}", Rate::listed(|_| true))
                 })?);
             }
             "channels" => {
                 let count = number(key, value)?;
                 let known = u32::try_from(count).ok().and_then(|count| Channels::new(count).ok());
                 self.keys.channels = Some(known.ok_or_else(|| {
-                    format!("{count} channels cannot be carried; use 1 to {}", Channels::MAX)
+                    format!("invalid channels {count}: must be 1 to {}", Channels::MAX)
                 })?);
             }
             "period" => {
                 let frames = number(key, value)?;
                 if !(PERIODS.0..=PERIODS.1).contains(&frames) {
                     return Err(format!(
-                        "period {frames} cannot be kept; use {} to {} frames",
+                        "invalid period {frames}: must be {} to {} frames",
                         PERIODS.0, PERIODS.1
                     ));
                 }
@@ -191,7 +191,7 @@ impl Gathered {
             "io_thread" => self.keys.io_thread = io_thread(&text(key, value, "auto")?)?,
             "pacing" => self.keys.pacing = pacing(&text(key, value, "auto")?)?,
             key if self.aaf.take(key, value)? => {}
-            other => return Err(format!("`{other}` is no key of type tautline; use {KEYS}")),
+            other => return Err(format!("unknown key `{other}`; use {KEYS}")),
         }
         Ok(())
     }
@@ -204,28 +204,27 @@ impl Gathered {
         let (key, other_key, doing, rather) = end;
         let by_aaf = self.aaf.address(direction)?;
         if let (Some(_), Some(own)) = (&by_aaf, &own) {
-            return Err(format!("{key} {own} and ifname say both where it goes; leave one out"));
+            return Err(format!("{key} {own} and ifname both set the address; remove one of them"));
         }
         if self.keys.clock.is_some() && direction == Direction::Playback && other.is_none() {
             return Err(
-                "clock is for what is recorded, and this has no `from`; leave it out".into()
+                "clock applies only to recording, and this PCM has no `from`; remove it".into()
             );
         }
         let own = own.or(by_aaf);
         let Some(text) = own else {
             return Err(if other.is_some() {
                 format!(
-                    "it has only `{other_key}`, so it can be {rather}; for {doing} add {key} \
-                     \"rtp://HOST:5004\""
+                    "it has only `{other_key}` and can only be {rather}; for {doing} add {key} \"rtp://HOST:5004\""
                 )
             } else {
                 format!(
-                    "an address is missing; write taut:HOST, or {key} \"rtp://HOST:5004\" in its pcm"
+                    "the address is missing; write taut:HOST, or {key} \"rtp://HOST:5004\" in its pcm"
                 )
             });
         };
         let text = completed(&text).ok_or_else(|| {
-            format!("{key} {text} names no host; write {key} \"rtp://HOST:5004\"")
+            format!("no host in {key} {text}; write {key} \"rtp://HOST:5004\"")
         })?;
         let address = match direction {
             Direction::Playback => Address::to_send_to(&text)?,
@@ -235,19 +234,19 @@ impl Gathered {
         let PlainKeys { latency, rate, .. } = keys;
         let transit = aaf.timed.then_some(aaf.mtt + aaf.time_uncertainty);
         if transit.is_some() && latency != LatencyRule::Usual {
-            return Err("latency and mtt say the same; leave one out".to_owned());
+            return Err("latency and mtt are the same setting; remove one of them".to_owned());
         }
         let sends = direction == Direction::Playback;
         if sends && address.form().presents() && latency.is_auto() {
-            return Err("latency auto follows what receivers ask for, and packets of AVTP say when they are to be \
-                        presented; give a latency or an mtt"
+            return Err("latency auto does not apply to AVTP, whose packets carry presentation times; write a latency \
+                or an mtt"
                 .to_owned());
         }
         // A PCM for both directions follows the clock when it records.
         keys.clock = keys.clock.filter(|_| !sends);
         if keys.clock.is_some() && !address.form().presents() {
             return Err(format!(
-                "clock is for streams of AVTP and {address} is none; leave clock out, or record from avtp://"
+                "clock applies only to AVTP streams, and {address} is none; remove it, or record from avtp://"
             ));
         }
         if sends {
@@ -255,7 +254,7 @@ impl Gathered {
         }
         if let Some(rate) = rate.filter(|rate| !carries(&address, *rate)) {
             let carried = Rate::listed(avtp::carries);
-            return Err(format!("AVTP has no rate of {rate}; use {carried}"));
+            return Err(format!("AVTP does not support a rate of {rate}; use {carried}"));
         }
         let packet = aaf.frames_per_pdu;
         if let (Some(frames), Some(ptime)) = (packet, ptime) {
@@ -284,8 +283,8 @@ fn refuse_untellable(address: &Address, latency: LatencyRule) -> Result<(), Stri
     match latency {
         LatencyRule::Chosen(latency) if latency > MAX_AHEAD && address.form().presents() => {
             Err(format!(
-                "latency {latency} is too long, as packets of AVTP tell presentations {MAX_AHEAD} ahead at most; use \
-                 latency \"{MAX_AHEAD}\" or less"
+                "latency {latency} is too long: AVTP presentation times are at most {MAX_AHEAD} ahead; use latency \
+                    \"{MAX_AHEAD}\" or less"
             ))
         }
         _ => Ok(()),
@@ -298,8 +297,8 @@ fn refuse_two_lengths(frames: Frames, ptime: Span, rate: Rate) -> Result<(), Str
         return Ok(());
     }
     Err(format!(
-        "frames_per_pdu {frames} and ptime {ptime}, which is {other} frames at {rate}, say how long a packet is; leave \
-         one out"
+        "frames_per_pdu {frames} and ptime {ptime}, which is {other} frames at {rate}, contradict each other; remove \
+            one of them"
     ))
 }
 

@@ -22,20 +22,20 @@ pub(super) fn text(key: &str, value: &Value, example: &str) -> Result<String, St
         Value::Number(number) => Ok(number.to_string()),
         Value::Real(real) if timed => Ok(real.to_string()),
         Value::Real(_) | Value::Other => {
-            Err(format!("`{key}` is to be a text; write {key} \"{example}\""))
+            Err(format!("`{key}` must be text; write {key} \"{example}\""))
         }
     }
 }
 
 pub(super) fn number(key: &str, value: &Value) -> Result<i64, String> {
     let unusable = |given: &str| {
-        format!("{key} {given} is no whole number; write it without unit and quotation marks")
+        format!("invalid {key} {given}: must be a whole number; write it without unit and quotation marks")
     };
     match value {
         Value::Number(number) => Ok(*number),
         Value::Text(text) => text.trim().parse().map_err(|_| unusable(&format!("\"{text}\""))),
         Value::Real(real) => {
-            Err(format!("{key} {real} is no whole number; write {key} {:.0}", real.max(1.0)))
+            Err(format!("invalid {key} {real}: must be a whole number; write {key} {:.0}", real.max(1.0)))
         }
         Value::Other => Err(unusable("{…}")),
     }
@@ -62,7 +62,7 @@ pub(super) fn latency(text: &str) -> Result<LatencyRule, String> {
     let latency = span("latency", text, Span::from_micros(1), LONGEST_LINK_OFFSET)?;
     if latency <= Span::ZERO || latency > LONGEST_LINK_OFFSET {
         return Err(format!(
-            "a latency of {latency} cannot be kept; use one up to {LONGEST_LINK_OFFSET}, or auto"
+            "invalid latency {latency}: must be up to {LONGEST_LINK_OFFSET}, or auto"
         ));
     }
     Ok(LatencyRule::Chosen(latency))
@@ -70,7 +70,7 @@ pub(super) fn latency(text: &str) -> Result<LatencyRule, String> {
 
 pub(super) fn format(text: &str) -> Result<SampleFormat, String> {
     SampleFormat::named(&text.to_ascii_lowercase())
-        .ok_or_else(|| format!("format \"{text}\" is not carried; use l16, l24, l32 or f32"))
+        .ok_or_else(|| format!("unsupported format \"{text}\"; use l16, l24, l32 or f32"))
 }
 
 pub(super) fn io_thread(text: &str) -> Result<LinkKind, String> {
@@ -92,7 +92,7 @@ pub(super) fn pacing(text: &str) -> Result<Option<PacingMode>, String> {
 pub(super) fn micros(key: &str, value: &Value) -> Result<Span, String> {
     let micros = number(key, value)?;
     if !(0..=1_000_000).contains(&micros) {
-        return Err(format!("{key} {micros} is no time in microseconds up to a second"));
+        return Err(format!("invalid {key} {micros}: must be 0 to 1000000 microseconds"));
     }
     Ok(Span::from_micros(micros))
 }

@@ -141,22 +141,22 @@ impl StreamErrand {
         // Only once: alternating with another sentence, it would repeat at each look.
         if standing.counters.crowded > 0 && !core::mem::replace(&mut self.crowded, true) {
             self.standing.say(format!(
-                "blocks that did not come back within {} runs were given up before their turn; choose a shorter delay, \
-                 or a longer history",
+                "blocks that did not return within {} runs were dropped before their turn; set a shorter delay, or a \
+                    longer history",
                 self.order.request.history
             ));
         }
         if let Some(frames) = self.standing.take_short() {
             self.standing.say(format!(
-                "the host's blocks have {frames} frames and the delay has {}, so no answer can be back in time; set \
-                 window = 1, a delay of {frames} or more, or a wait",
+                "the host's blocks have {frames} frames and the delay has {}, so no reply can be in time; set window = \
+                    1, a delay of {frames} or more, or a wait",
                 standing.delay
             ));
         }
         if let Some(frame) = self.standing.take_difference() {
             self.standing.say(format!(
-                "what comes back is not what the plugin makes here, from frame {frame} on; see that both hosts have \
-                 the same library"
+                "the returned sound differs from the local plugin's from frame {frame} on; check that both hosts have \
+                    the same library"
             ));
         }
         let answers = standing.ends[self.which as usize].map_or(0, |end| end.machine.back.blocks);
@@ -179,11 +179,11 @@ impl StreamErrand {
         let seconds = |span: Span| span.as_nanos() as f64 / 1e9;
         match news {
             SilenceNews::Lost(silent) => format!(
-                "{worker} has not answered for {:.1} s while blocks of {plugin} were sent to it",
+                "{worker}: no reply for {:.1} s to blocks of {plugin}",
                 seconds(silent)
             ),
             SilenceNews::Back { silent, replaced } => format!(
-                "{worker} answers again after {:.1} s; {replaced} frames of {plugin} were replaced",
+                "{worker} replies again after {:.1} s; {replaced} frames of {plugin} were replaced",
                 seconds(silent)
             ),
         }
@@ -254,8 +254,8 @@ impl StreamErrand {
 
 fn late_sentence(worker: &str, delay: u32) -> String {
     format!(
-        "answers of {worker} arrive later than the delay of {delay} frames allows; if the way there and back takes N \
-         blocks, set window = N + 1 (64 at most), or give the host longer blocks"
+        "replies of {worker} arrive later than the delay of {delay} frames allows; if the round trip takes N blocks, \
+            set window = N + 1 (at most 64), or use longer blocks in the host"
     )
 }
 

@@ -79,7 +79,7 @@ impl OpenedPipeline {
         };
         let [last, .., first] = self.0.as_slice() else {
             let alone = self.0.first().map(|(_, alone)| link(alone)).transpose()?;
-            let none = || Opening::Refused("nothing was opened; open it again".to_owned());
+            let none = || Opening::Refused("no stream was opened; open it again".to_owned());
             return alone.map(|(link, stream)| Far::new(link, stream)).ok_or_else(none);
         };
         let ((first, stream), (last, last_stream)) = (link(&first.1)?, link(&last.1)?);
@@ -106,8 +106,8 @@ impl OpenedPipeline {
         let (Some(feeds), Some((_, opened))) = (feeds, self.0.last()) else { return Ok(()) };
         if feeds.address.ip().is_loopback() && !opened.far.ip().is_loopback() {
             return Err(Opening::Refused(format!(
-                "{address} cannot reach the worker that it feeds, which is named by the loopback interface of this \
-                 host; name that worker by this host's address on the network"
+                "{address} cannot reach the worker that it feeds, whose address is on this host's loopback interface; \
+                    use this host's network address for that worker"
             )));
         }
         Ok(())
@@ -135,7 +135,7 @@ fn feeding(request: &StreamRequest, feeds: Option<FedStream>) -> StreamRequest {
 
 fn fed_stream(address: &str, opened: &WorkOpened) -> Result<FedStream, Opening> {
     let fed = opened.stream.fed.as_ref().ok_or_else(|| {
-        Opening::Refused(format!("{address} cannot be fed by another worker; update taut there"))
+        Opening::Refused(format!("{address} does not support input from another worker; update taut there"))
     })?;
     Ok(FedStream {
         address: SocketAddr::new(opened.far.ip(), fed.udp_port),
@@ -164,7 +164,7 @@ fn look(address: &str, id: u32) -> Alive {
     let Ok(client) = client(address, LOOK_LIMIT) else { return Alive::Unknown };
     match client.state(id) {
         Ok(Some(state)) if state.phase == StreamPhase::Failed => {
-            Alive::Abandoned(state.reason.unwrap_or_else(|| "the worker gave the plugin up".into()))
+            Alive::Abandoned(state.reason.unwrap_or_else(|| "the worker ended the plugin".into()))
         }
         Ok(Some(_)) => Alive::Yes,
         Ok(None) => Alive::No,
@@ -221,16 +221,15 @@ fn check(stream: &WorkStream, request: &StreamRequest, known: [usize; 4]) -> Res
     let reported = [stream.inputs, stream.outputs, stream.controls_in, stream.controls_out];
     if reported.iter().zip(known).any(|(reported, known)| u32::try_from(known) != Ok(*reported)) {
         return Err(format!(
-            "{} has {reported:?} inputs, outputs, controls and told controls there, and {known:?} in the \
-             catalogue that was saved; run taut plugins --save again",
+            "{} has {reported:?} inputs, outputs, controls and control outputs there, and {known:?} in the saved \
+                catalogue; run taut plugins --save again",
             request.plugin
         ));
     }
     let asked = (request.max_frames, request.datagram_bytes);
     if (stream.max_frames, stream.datagram_bytes) != asked {
         return Err(format!(
-            "the worker agreed to {} frames and {} bytes, where {} and {} were asked for; update taut on \
-             both hosts",
+            "the worker agreed to {} frames and {} bytes instead of {} and {}; update taut on both hosts",
             stream.max_frames, stream.datagram_bytes, asked.0, asked.1
         ));
     }

@@ -27,7 +27,7 @@ impl HearingEnd {
         settings: &Settings,
     ) -> Result<Self, DeviceError> {
         if delay > RingLayout::LONGEST_DELAY {
-            let answer = format!("a delay of {delay} is longer than a cable's");
+            let answer = format!("delay {delay} is too long");
             return Err(error(name, answer, &format!("use up to {}", RingLayout::LONGEST_DELAY)));
         }
         let plug = CablePlug::new(name, End::Hearing, settings)?;

@@ -102,7 +102,7 @@ impl CableRing {
         is_new: bool,
     ) -> Result<Result<Self, String>, SharedError> {
         let Some(head) = file.map(At::Count as usize, 0)? else {
-            return Ok(Err("nothing that can be understood".to_owned()));
+            return Ok(Err("an unknown layout".to_owned()));
         };
         let head = head.longs();
         let (rate, channels) = (layout.rate.hertz(), layout.channels.count());
@@ -116,14 +116,14 @@ impl CableRing {
             [At::Magic, At::Version, At::Rate, At::Channels]
                 .map(|place| head[place as usize].load(Relaxed));
         if (magic, version) != (MAGIC, VERSION) {
-            return Ok(Err("nothing that can be understood".to_owned()));
+            return Ok(Err("an unknown layout".to_owned()));
         }
         if (found_rate, found_channels) != (u64::from(rate), channels as u64) {
             return Ok(Err(format!("{found_channels} channels at {found_rate} Hz")));
         }
         Ok(match file.map(At::Count as usize, layout.samples())? {
             Some(memory) => Ok(Self { memory, layout }),
-            None => Err("less than it says".to_owned()),
+            None => Err("a truncated layout".to_owned()),
         })
     }
 

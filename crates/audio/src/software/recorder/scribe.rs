@@ -26,13 +26,13 @@ impl Lap {
     pub(super) fn blame(self, piped: bool) -> String {
         let Self { overslept, spent: Spent { coding, storing } } = self;
         if storing >= coding.max(overslept) && piped {
-            format!("who reads it took {storing}; let it do less, or put a buffer between")
+            format!("its reader took {storing}; make it faster, or insert a buffer")
         } else if storing >= coding.max(overslept) {
             format!("the disk took {storing}; record to a faster one, such as /dev/shm")
         } else if coding >= overslept {
-            format!("coding them took {coding}; record fewer channels or at a lower rate")
+            format!("encoding took {coding}; record fewer channels or at a lower rate")
         } else {
-            format!("the machine did not run the writer for {overslept}; end other programs")
+            format!("the writer did not run for {overslept}; stop other programs")
         }
     }
 }
@@ -79,7 +79,7 @@ impl Scribe {
         }
         let Self { file, notes, name, .. } = self;
         if let (Err(error), true) = (file.finish(), whole) {
-            notes.fail(format!("file:{name}: {error}; what was recorded may be incomplete"));
+            notes.fail(format!("file:{name}: {error}; the recording may be incomplete"));
         }
     }
 
@@ -184,7 +184,7 @@ impl Scribe {
             return Ok(());
         }
         Err(Unwritten::Because {
-            answer: "a WAV file holds no more than 4 GiB".to_owned(),
+            answer: "a WAV file holds at most 4 GiB".to_owned(),
             hint: "record in parts, or fewer channels",
         })
     }
@@ -201,7 +201,7 @@ impl From<io::Error> for Unwritten {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::Deserted,
             _ => {
-                Self::Because { answer: error.to_string(), hint: "make room, or record elsewhere" }
+                Self::Because { answer: error.to_string(), hint: "free space, or record elsewhere" }
             }
         }
     }

@@ -42,7 +42,7 @@ fn describe(plugin: &Plugin, page: &mut String) {
     );
     let reported = count(CONTROL | OUTPUT);
     if reported > 0 {
-        words += &format!(", {reported} told");
+        words += &format!(", {reported} output controls");
     }
     if let Some(cost) = plugin.cost {
         let (fixed, each) = (cost.fixed_ns / 1000.0, cost.per_frame_ns);
@@ -100,7 +100,7 @@ mod tests {
             catalogue,
         };
         let why =
-            "loading it: it crashed (SIGABRT: it gave itself up); leave it out of LADSPA_PATH";
+            "loading it: it crashed (SIGABRT: it aborted); remove it from LADSPA_PATH";
         let skipped = [Skipped { path: PathBuf::from("/lib/bad.so"), why: why.to_owned() }];
         let skipped_file = SkippedFile { path: "/lib/bad.so".into(), why };
         let list =
@@ -114,7 +114,7 @@ mod tests {
             "{page}"
         );
         let flat = page.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(flat.contains("1 in, 2 out, 1 controls, 1 told; takes 1.2 us and 56.8 ns a frame"));
+        assert!(flat.contains("1 in, 2 out, 1 controls, 1 output controls; takes 1.2 us and 56.8 ns a frame"));
         assert!(flat.ends_with(&format!("Left out /lib/bad.so {why}")), "{page}");
     }
 }

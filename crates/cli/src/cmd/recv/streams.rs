@@ -87,7 +87,7 @@ pub(super) fn stream(
     };
     if let Some((packets, reports)) = opened.local {
         let words =
-            format!("sockets: packets are heard at {packets}, RTCP at {reports}, for {address}");
+            format!("sockets: packets at {packets}, RTCP at {reports}, for {address}");
         flags.running.voice().detail(&words);
     }
     Ok(StreamPlan {

@@ -67,7 +67,7 @@ const fn state(state: StreamState) -> Option<&'static str> {
         StreamState::Waiting => Some("nothing yet"),
         StreamState::Silent => Some("silent"),
         StreamState::Refused => Some("refused"),
-        StreamState::NoReceiver => Some("nobody answers"),
+        StreamState::NoReceiver => Some("no receiver"),
         StreamState::Lost => Some("receiver lost"),
     }
 }
@@ -136,7 +136,7 @@ fn head(run: &Snapshot, stream: &StreamSnapshot) -> String {
         head += &format!(" from {sender}");
     }
     if run.elapsed_ns == 0 {
-        return head + ": its sender is waited for";
+        return head + ": waiting for its sender";
     }
     let StreamSnapshot { rate, channels, .. } = stream;
     let format = coding(stream);
@@ -156,10 +156,10 @@ pub(in crate::cmd) fn latencies(stream: &StreamSnapshot) -> String {
     let known = &stream.latency;
     let mut line = match known.configured_ns {
         Some(configured) => format!("latency: {} kept", Nanos(configured)),
-        None => "latency: nobody tells it".to_owned(),
+        None => "latency: unknown".to_owned(),
     };
     if let Some(depth) = stream.target_delay_ns {
-        line += &format!(", arrivals ask for {}", Nanos(depth));
+        line += &format!(", arrivals need {}", Nanos(depth));
     }
     if known.measured_ns.is_some() {
         let by = if known.method == "due" { "when it was due" } else { &known.method };
@@ -215,7 +215,7 @@ fn clock(whose: &str, clock: &ClockSnapshot) -> String {
     let mut line = format!("{whose} clock: known by {}", clock.source);
     line += &clock
         .uncertainty_ns
-        .map_or(", not for sure".to_owned(), |known| format!(" to ± {}", Nanos(known)));
+        .map_or(", uncertainty unknown".to_owned(), |known| format!(" to ± {}", Nanos(known)));
     if let Some(trip) = clock.round_trip_ns {
         line += &format!(", round trip {}", Nanos(trip));
     }
@@ -231,7 +231,7 @@ fn followed(clock: &FollowedClockSnapshot) -> String {
     line += &match (clock.rate_ppm, clock.uncertainty_ppm, clock.state) {
         (Some(rate), Some(unsure), _) => format!(", {rate:+.2} ± {unsure:.2} ppm against TAI"),
         (.., FollowedClockState::Waiting) => ", nothing yet".to_owned(),
-        _ => ", not heard for long enough to be relied upon".to_owned(),
+        _ => ", not received for long enough".to_owned(),
     };
     if let Some(held) = clock.holdover_ns {
         line += &format!("; silent for {:.0} s, and held", held as f64 / 1e9);

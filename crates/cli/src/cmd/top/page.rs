@@ -8,8 +8,8 @@ use super::programs::Programs;
 use super::worked;
 use crate::failure::Failure;
 
-const NOBODY: &str = "no taut sends, receives or works here now; start one, such as taut demo, or look as \
-                      the user who runs it";
+const NOBODY: &str = "no taut runs here; start one, such as taut demo, or run taut top as the user who \
+                      runs it";
 
 const GAP: usize = 2;
 const ADDRESS: usize = 36;

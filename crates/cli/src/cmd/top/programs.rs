@@ -100,7 +100,7 @@ impl Programs {
     /// Sockets that cannot be shown, with process id and reason.
     pub(super) fn unread(&self) -> impl Iterator<Item = (&Path, u32, &str)> {
         self.0.iter().filter_map(|(socket, program)| {
-            let silent = program.silent.then_some("it says nothing: is it stopped?");
+            let silent = program.silent.then_some("no data: it may be stopped");
             let why = program.flaw.as_deref().or(silent)?;
             Some((socket.as_path(), program.process, why))
         })
@@ -112,7 +112,7 @@ impl Program {
     fn connect(process: u32, socket: &Path, flaw: Option<String>) -> Self {
         let (stream, flaw) = match connect(socket) {
             Ok(stream) => (Some(stream), flaw),
-            Err(error) => (None, Some(format!("it cannot be reached: {error}"))),
+            Err(error) => (None, Some(format!("cannot connect: {error}"))),
         };
         let (begun, heard, silent, reported) = (Vec::new(), None, false, None);
         Self { process, stream, begun, heard, silent, reported, flaw }
@@ -123,7 +123,7 @@ impl Program {
         let mut room = [0; 1 << 16];
         while let Some(stream) = &mut self.stream {
             match stream.read(&mut room) {
-                Ok(0) => self.end("it ended, or has as many observers as it takes"),
+                Ok(0) => self.end("it ended, or has the maximum number of observers"),
                 Ok(bytes) => {
                     (self.heard, self.silent) = (Some(now), false);
                     self.take(&room[..bytes]);
@@ -153,7 +153,7 @@ impl Program {
                 Err(why) => self.end(&why),
             }
         } else if self.begun.len() > LONGEST {
-            self.end("it says more than anybody reads: it is no taut");
+            self.end("too much data: not a taut");
         }
     }
 
@@ -164,11 +164,11 @@ impl Program {
 }
 
 fn read(line: &[u8]) -> Result<Told, String> {
-    let no_snapshot = |error: serde_json::Error| format!("what it says is no snapshot: {error}");
+    let no_snapshot = |error: serde_json::Error| format!("invalid snapshot: {error}");
     let value: Value = serde_json::from_slice(line).map_err(no_snapshot)?;
     let schema = &value["schema"];
     if *schema != SCHEMA {
-        return Err(format!("it tells schema {schema} and not {SCHEMA}: it is another taut"));
+        return Err(format!("schema {schema} instead of {SCHEMA}: another version of taut"));
     }
     let snapshot = Snapshot::deserialize(&value).map_err(no_snapshot)?;
     Ok(Told { snapshot, value })

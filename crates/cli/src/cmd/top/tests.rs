@@ -139,7 +139,7 @@ fn a_stream_is_drawn_as_a_row_and_with_its_stages_its_worst_packet_and_its_count
     for reported in [
         "recv 4242: taut recv --from",
         "from 10.0.0.7:5004: l24 48000 Hz, 2 channels, 1.000ms per packet, for 9 s",
-        "5.000ms kept, arrivals ask for 4.200ms; 5.000 ± 0.012 ms by sound",
+        "5.000ms kept, arrivals need 4.200ms; 5.000 ± 0.012 ms by sound",
         "  wire      250.0us  ██\n",
         "  device    3.000ms            ██████████████████████████████",
         "worst of the last minute: the packet of RTP timestamp 4711  wire 2.000ms  in all 6.000ms",
@@ -297,11 +297,11 @@ fn help_gives_the_shape_of_the_json() {
 #[test]
 fn who_says_no_snapshot_is_named_with_the_reason_and_nothing_more() {
     let foreign: [(&[u8], &str); 5] = [
-        (b"hello\n", "no snapshot"),
-        (b"{\"schema\": 9}\n", "schema 9 and not 2"),
-        (b"{\"schema\": 2, \"streams\": 5}\n", "no snapshot"),
+        (b"hello\n", "invalid snapshot"),
+        (b"{\"schema\": 9}\n", "schema 9 instead of 2"),
+        (b"{\"schema\": 2, \"streams\": 5}\n", "invalid snapshot"),
         (b"\xff\xfe\n[]\n", "schema null"),
-        (&[b'x'; 9 << 20], "more than anybody reads"),
+        (&[b'x'; 9 << 20], "too much data"),
     ];
     for (said, why) in foreign {
         let (mut programs, mut talker) = (Programs::default(), Talker::new());

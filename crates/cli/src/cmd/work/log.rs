@@ -41,10 +41,10 @@ impl LineKind {
     const fn plural(self) -> &'static str {
         match self {
             Self::Opened => "streams opened",
-            Self::Refused => "streams refused",
-            Self::TurnedAway => "visitors turned away",
-            Self::CloseDenied => "requests to end streams of others denied",
-            Self::BegunAnew => "streams begun anew",
+            Self::Refused => "streams rejected",
+            Self::TurnedAway => "connections rejected",
+            Self::CloseDenied => "requests to end other clients' streams denied",
+            Self::BegunAnew => "streams restarted",
             Self::Abandoned => "streams given up",
             Self::Ended => "streams ended",
         }
@@ -81,7 +81,7 @@ impl WorkLog {
         match news {
             ServingNews::Opened { by, stream } => self.opened(by, stream, now),
             ServingNews::Refused { by, plugin, why } => {
-                let sentence = format!("{by} gets no stream of {plugin}: {why}");
+                let sentence = format!("{by}: no stream of {plugin}: {why}");
                 self.say(LineKind::Refused, &sentence, now);
             }
             ServingNews::Closing { by, id } => {
@@ -112,15 +112,14 @@ impl WorkLog {
         let sentence = format!("stream {id} opens for {by}: {plugin} at {rate} Hz");
         if self.say(LineKind::Opened, &sentence, now) && self.voice == Voice::Verbose {
             self.keep(&format!(
-                "stream {id} hears UDP port {udp_port}, runs {max_frames} frames at once at most, and is promised \
-                 {:.1} % of a core",
+                "stream {id}: UDP port {udp_port}, at most {max_frames} frames per run, {:.1} % of a core",
                 share * 100.0
             ));
         }
     }
 
     fn turned_away(&mut self, address: IpAddr, why: TurnedAway, now: LocalTime) {
-        let sentence = format!("{} is turned away: {why}", address.to_canonical());
+        let sentence = format!("{} is rejected: {why}", address.to_canonical());
         self.say(LineKind::TurnedAway, &sentence, now);
     }
 
@@ -130,14 +129,14 @@ impl WorkLog {
         let id = state.id;
         let opener = self.opener(id);
         let (plugin, why) =
-            (&state.plugin, state.reason.as_deref().unwrap_or("no reason is known"));
+            (&state.plugin, state.reason.as_deref().unwrap_or("unknown reason"));
         let (kind, sentence) = match news {
             WorkNews::BegunAnew(_) => {
-                (LineKind::BegunAnew, format!("stream {id}{opener} is begun anew: {plugin}: {why}"))
+                (LineKind::BegunAnew, format!("stream {id}{opener} is restarted: {plugin}: {why}"))
             }
             WorkNews::Abandoned(state) => {
                 let sentence = format!(
-                    "stream {id}{opener} is given up after {} new beginnings: {plugin}: {why}",
+                    "stream {id}{opener} is given up after {} restarts: {plugin}: {why}",
                     state.restarts
                 );
                 (LineKind::Abandoned, sentence)
@@ -148,13 +147,13 @@ impl WorkLog {
                     (StreamOver::Closed, Some(by)) => format!(", closed by {by}"),
                     (StreamOver::Closed, None) => String::new(),
                     (StreamOver::MadeRoom, _) => {
-                        " to make room, as nothing had come for long".to_owned()
+                        " to make room: no packets for long".to_owned()
                     }
                     (StreamOver::WorkerEnds, _) => " with the worker".to_owned(),
                 };
                 let counters = &state.counters;
                 let sentence = format!(
-                    "stream {id}{opener} ends{how}: {plugin} at {} Hz, {} blocks worked on, {} missed",
+                    "stream {id}{opener} ends{how}: {plugin} at {} Hz, {} blocks processed, {} missed",
                     state.rate, counters.blocks, counters.expired
                 );
                 (LineKind::Ended, sentence)
@@ -248,7 +247,7 @@ mod tests {
         (0..200).for_each(|last| log.served(&stranger(last), at(1)));
         assert_eq!(log.due(at(1)).len(), MAX_ALIKE);
         let said = log.due(at(11));
-        assert_eq!(said, [format!("{} more visitors turned away within 10s", 200 - MAX_ALIKE)]);
+        assert_eq!(said, [format!("{} more connections rejected within 10s", 200 - MAX_ALIKE)]);
     }
 
     fn stream(id: u32) -> WorkStreamState {

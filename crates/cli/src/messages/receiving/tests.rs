@@ -13,18 +13,18 @@ fn format(sample: SampleFormat, payload_type: u8) -> StreamFormat {
 #[test]
 fn what_came_with_another_payload_type_is_named_with_the_mend() {
     let waits = [
-        (Codings::Exactly, 96, 97, "waits for 96, so", "use --payload-type 97 ("),
-        (Codings::Exactly, 10, 97, "waits for 10, so", "use --payload-type 97 ("),
+        (Codings::Exactly, 96, 97, "accepts 96, so", "use --payload-type 97 ("),
+        (Codings::Exactly, 10, 97, "accepts 10, so", "use --payload-type 97 ("),
         (
             Codings::Exactly,
             96,
             10,
-            "waits for 96, so",
+            "accepts 96, so",
             "it is L16 at 44100 Hz: use --payload-type 10 --format l16 --rate 44100 --channels 2",
         ),
-        (Codings::ByConvention, 97, 110, "for 96 to 102", "--payload-type 110"),
-        (Codings::ByConvention, 97, 11, "for 96 to 102", "--channels 1"),
-        (Codings::Any, 97, 0, "for 96 to 127", "have the sender send L16 or L24"),
+        (Codings::ByConvention, 97, 110, "accepts 96 to 102", "--payload-type 110"),
+        (Codings::ByConvention, 97, 11, "accepts 96 to 102", "--channels 1"),
+        (Codings::Any, 97, 0, "accepts 96 to 127", "let the sender use L16 or L24"),
     ];
     for (codings, wanted, other, waits, hint) in waits {
         let came = OtherType { payload_type: other, packets: 730 };
@@ -47,15 +47,15 @@ fn a_coding_that_would_be_read_as_another_is_refused_with_the_option_that_fits()
     let reported = |ours, codings, theirs: StreamFormat, coding| {
         refused("rtp://h:5004", &Refusal { theirs, ours, coding: Some(coding), codings })
     };
-    let line = "rtp://h:5004 sends l24 and this end expects l16, so it is not played: set this end \
-                up for that, in taut by --format l24";
+    let line = "rtp://h:5004 sends l24 and this end expects l16, so it is not played\n\
+                hint: use --format l24";
     assert_eq!(reported(l16, Codings::Any, l24, SampleFormat::L16), line);
     let exactly = reported(l16, Codings::Exactly, l24, SampleFormat::L16);
     snapshot!(exactly);
     let slower = StreamFormat { rate: Rate::HZ_44100, ..l24 };
     let both = reported(l16, Codings::Any, slower, SampleFormat::L16);
     snapshot!(both);
-    assert!(both.ends_with("by --rate 44100 --channels 2 --format l24"), "{both}");
+    assert!(both.ends_with("use --rate 44100 --channels 2 --format l24"), "{both}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! A PipeWire of a test's own: a server and a session manager that live in a folder and end with
-//! it. It has one sink, `Speakers`, without hardware, and calls its nodes every 4096 frames, which a
-//! busy machine keeps up with, or as often as a test of time wants.
+//! A PipeWire instance for one test: a server and a session manager that live in a folder and end
+//! with it. It has one sink without hardware, `Speakers`, and a cycle of 4096 frames, which a busy
+//! machine sustains, or another one for tests of time.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use super::program::{Call, Running, TIMEOUT, call, taut, words};
 use super::wireplumber::SetUp;
 use super::{Folder, Lack, skipped};
 
-/// Frames of a cycle, unless a test wants others.
+/// Default frames per cycle.
 pub(crate) const QUANTUM: usize = 4096;
 
 const SERVER: &str = "
@@ -52,14 +52,14 @@ context.objects = [
 ]
 ";
 
-/// Programs that a test needs, and how they are asked whether they are there.
+/// Required programs, and arguments that show whether they exist.
 const PROGRAMS: [&str; 6] =
     ["pipewire", "wireplumber", "pw-cat", "pw-dump", "pw-link", "pw-metadata"];
-/// The first of PipeWire that passes on what ports say of their latency.
+/// The first PipeWire version that forwards the latency of ports.
 const PIPEWIRE: [u32; 2] = [3, 50];
 
 pub(crate) struct Desktop {
-    // Ended before their folder goes.
+    // Dropped before the folder.
     manager: Option<Running>,
     server: Option<Running>,
     set_up: SetUp,
@@ -67,18 +67,18 @@ pub(crate) struct Desktop {
 }
 
 impl Desktop {
-    /// One that has begun to work, or `None` where PipeWire is not installed.
+    /// Starts an instance; `None` if PipeWire is not installed.
     pub(crate) fn start() -> Option<Self> {
         Self::with_cycles_of(QUANTUM)
     }
 
-    /// The same, with cycles of so many frames.
+    /// Starts an instance with this number of frames per cycle.
     pub(crate) fn with_cycles_of(quantum: usize) -> Option<Self> {
         Self::with(quantum, "")
     }
 
-    /// The same with more modules, in the words of its configuration, and cycles of 1024 frames:
-    /// the `rtp-sink` of 1.4.2 holds no more than 1648 of them and drops the rest.
+    /// Starts an instance with more modules, as configuration text, and cycles of 1024 frames: the
+    /// `rtp-sink` of 1.4.2 holds at most 1648 of them and drops the rest.
     pub(crate) fn with_modules(modules: &str) -> Option<Self> {
         Self::with(1024, modules)
     }
@@ -109,7 +109,7 @@ impl Desktop {
         Some(desktop)
     }
 
-    /// Starts server and manager, which are not there, and waits until they work.
+    /// Starts server and manager, and waits until they work.
     pub(crate) fn begin(&mut self) {
         let configuration = self.folder.file("pipewire.conf");
         let server = self.call("pipewire", "-c").and([configuration.as_os_str()]);
@@ -140,13 +140,13 @@ impl Desktop {
         self.folder.path()
     }
 
-    /// A program that finds this PipeWire and no other.
+    /// A program that uses this PipeWire instance.
     pub(crate) fn call(&self, program: &str, line: &str) -> Call {
         self.at_home(call(program, words(line)))
     }
 
-    /// `pw-cat`, which plays and records on an ordinary thread: at a priority that keeps a busy
-    /// machine from holding it up, where that is permitted.
+    /// `pw-cat`, which plays and records on an ordinary thread. Its priority is raised if
+    /// permitted, so that a busy machine does not delay it.
     pub(crate) fn pw_cat(&self, line: &str) -> Call {
         let tried = Command::new("chrt").args(["-f", "50", "true"]).output();
         match tried.is_ok_and(|tried| tried.status.success()) {
@@ -167,13 +167,13 @@ impl Desktop {
             .with("WIREPLUMBER_CONFIG_DIR", self.set_up.looks_in(folder))
     }
 
-    /// Everything in the graph; `None` without a server.
+    /// All objects in the graph; `None` without a server.
     fn objects(&self) -> Option<Vec<Value>> {
         let dump = self.call("pw-dump", "").run();
         (dump.status == Some(0)).then(|| serde_json::from_str(&dump.out).ok())?
     }
 
-    /// Asks until what is in the graph is as wanted, and returns it.
+    /// Polls until the graph satisfies the condition, and returns its objects.
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, is_so: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         let until = Instant::now() + TIMEOUT;
@@ -189,7 +189,7 @@ impl Desktop {
         }
     }
 
-    /// The properties of the node of this name, once it has its ports, at least so many.
+    /// Properties of the node with this name, once it has at least this number of ports.
     #[track_caller]
     pub(crate) fn node(&self, name: &str, ports: usize) -> Value {
         let objects = self.wait_for(name, |objects| {
@@ -198,8 +198,8 @@ impl Desktop {
         node(&objects, name).unwrap()["info"]["props"].clone()
     }
 
-    /// Returns when the graph runs the node of this name. From PipeWire 1.4 on it shows its ports
-    /// before, and refuses to connect them until then.
+    /// Waits until the graph runs the node with this name. Since PipeWire 1.4, its ports are
+    /// visible earlier, but cannot be connected.
     #[track_caller]
     pub(crate) fn runs(&self, name: &str) {
         self.wait_for(&format!("a {name} that runs"), |objects| {
@@ -218,7 +218,7 @@ impl Desktop {
     }
 }
 
-/// The version that runs, of what a program says of itself.
+/// The version in the output of a program.
 fn version(said: &str) -> Option<[u32; 3]> {
     let linked =
         said.lines().find_map(|line| line.split_once("Linked with lib")?.1.split_once(' '));
@@ -226,7 +226,7 @@ fn version(said: &str) -> Option<[u32; 3]> {
     Some([numbers.next()?, numbers.next()?, numbers.next()?])
 }
 
-/// How programs of these versions are set up, or why they do not serve.
+/// Configuration for these versions, or the reason why they are unsupported.
 fn fit(version: impl Fn(&str) -> Option<[u32; 3]>) -> Result<SetUp, String> {
     let shown = |version: Option<[u32; 3]>| match version {
         Some([a, b, c]) => format!("{a}.{b}.{c}"),
@@ -265,7 +265,7 @@ fn versions_that_a_desktop_of_a_tests_own_cannot_be_made_of_are_told() {
     assert!(fit(None, Some([0, 4, 13])).unwrap_err().contains("does not say"));
 }
 
-/// The node of this name.
+/// The node with this name.
 pub(crate) fn node<'a>(objects: &'a [Value], name: &str) -> Option<&'a Value> {
     objects.iter().find(|object| {
         object["type"] == "PipeWire:Interface:Node" && object["info"]["props"]["node.name"] == name
@@ -282,7 +282,7 @@ pub(crate) fn ports_of<'a>(
     })
 }
 
-/// Whether something goes from the one node to the other.
+/// Whether there is a link between the two nodes.
 pub(crate) fn is_linked(objects: &[Value], from: &str, to: &str) -> bool {
     let (Some(from), Some(to)) = (node(objects, from), node(objects, to)) else { return false };
     objects.iter().any(|object| {

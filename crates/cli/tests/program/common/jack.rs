@@ -1,4 +1,4 @@
-//! A JACK server of a test's own, without a card.
+//! A JACK server for one test, without a card.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,30 +9,31 @@ use super::program::{Call, Running, TIMEOUT, call, words};
 use super::sound::Sound;
 use super::{Folder, Lack, skipped, until};
 
-/// Servers of one user share a data base, in which two that start at once can fail each other.
+/// Servers of one user share a database, so two that start concurrently can disturb each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Debian 13 has the tools in a package of their own.
+/// In Debian 13, the tools are a separate package.
 const MISSING: &str =
     "JACK is not installed: apt-get install jackd2, and jack-example-tools where there is one";
 
-/// Where JACK keeps the servers of this host: room for eight, and a killed one keeps its place.
+/// Registry of the JACK servers on this host: eight places; a killed server keeps its place.
 const REGISTRY: &str = "/dev/shm/jack-shm-registry";
 
-/// How often a server that does not come up is started, and for how many seconds it is waited for.
+/// Start attempts, and timeout of each in seconds.
 const TRIES: (u32, u32) = (4, 10);
 
-/// No other test has a server while this is held. `None`, and said loudly, where these programs of JACK are not there.
+/// Excludes other tests with a server while it is held. `None`, with a message, if these JACK
+/// programs are missing.
 pub(crate) fn without_others(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
     if programs.iter().any(|program| Command::new(program).arg("--help").output().is_err()) {
         skipped(Lack::Package, MISSING);
         return None;
     }
-    // A test that failed left nothing here that another could stumble over.
+    // A failed test leaves nothing that disturbs another.
     Some(ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Runs until it is dropped; no other test has one meanwhile.
+/// A server, which ends when it is dropped; no other test has one meanwhile.
 pub(crate) struct Server {
     pub(crate) name: String,
     running: Option<Running>,
@@ -40,7 +41,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// One at 48 kHz with a buffer of so many frames. `None`, and said loudly, where there is no
+    /// Starts a server at 48 kHz with this buffer size in frames. `None`, with a message, without
     /// JACK.
     pub(crate) fn start(buffer: u32) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -54,9 +55,10 @@ impl Server {
         Some(server)
     }
 
-    /// Another under the same name. Keeps the registry: running clients have it mapped and find no server in a new one.
+    /// Starts another server with the same name. Keeps the registry: running clients have it mapped
+    /// and would not find a server in a new one.
     pub(crate) fn restart(&mut self, buffer: u32) {
-        // Ordinary threads wake too late for short buffers on a busy machine.
+        // On a busy machine, ordinary threads wake too late for short buffers.
         let real_time = Command::new("chrt").args(["-f", "10", "true"]).output();
         let granted = real_time.is_ok_and(|done| done.status.success());
         let scheduled = if granted { "-R -P 70" } else { "-r" };
@@ -79,7 +81,7 @@ impl Server {
     /// Ends it as a user does.
     pub(crate) fn stop(&mut self) {
         if let Some(running) = self.running.take() {
-            // One that a test stopped hears nothing else.
+            // A stopped server receives no other signal.
             running.signal("-CONT");
             running.signal("-TERM");
             running.end();
@@ -91,12 +93,12 @@ impl Server {
         self.running.iter().for_each(|running| running.signal(signal));
     }
 
-    /// A program that takes this server for the usual one, its lines unbuffered.
+    /// A program that uses this server by default, with unbuffered lines.
     pub(crate) fn client(&self, line: &str) -> Call {
         call("stdbuf", ["-oL"]).and(words(line)).with("JACK_DEFAULT_SERVER", &self.name)
     }
 
-    /// Returns when this port plays something, or panics.
+    /// Waits until this port plays sound, or panics.
     #[track_caller]
     pub(crate) fn hears_sound(&self, port: &str) {
         let folder = Folder::new();
@@ -107,12 +109,12 @@ impl Server {
         });
     }
 
-    /// `jack:CLIENT` of this server.
+    /// The device `jack:CLIENT` of this server.
     pub(crate) fn device(&self, client: &str, connect: &str) -> String {
         format!("jack:{client}?server={}&connect={connect}", self.name)
     }
 
-    /// The ports whose names begin so, with both latencies: playback, then capture.
+    /// Ports with this name prefix and their latencies: playback, then capture.
     pub(crate) fn latencies(&self, begin: &str) -> Vec<(String, [String; 2])> {
         let listed = self.listed();
         let mut ports: Vec<(String, Vec<String>)> = Vec::new();
@@ -132,9 +134,9 @@ impl Server {
             .collect()
     }
 
-    /// What `jack_lsp -l` prints. Clients of JACK 2 may hang while they open (jackaudio/jack2, issues 95 and 297): one
-    /// was seen to print nothing for 60 s while the tests beside it passed. A second client shows whether the server
-    /// still answers.
+    /// Output of `jack_lsp -l`. Clients of JACK 2 may hang while they open (jackaudio/jack2, issues
+    /// 95 and 297): one printed nothing for 60 s while other tests passed. A second client shows
+    /// whether the server still answers.
     fn listed(&self) -> String {
         let list = self.client("timeout 10 jack_lsp -l");
         let first = list.run();
@@ -142,7 +144,7 @@ impl Server {
         if hung { list.run() } else { first }.well().out
     }
 
-    /// The ports whose names begin so, in their order, once there are so many.
+    /// Ports with this name prefix, in order, once there are this many.
     #[track_caller]
     pub(crate) fn await_ports(&self, begin: &str, enough: usize) -> Vec<String> {
         let until = Instant::now() + TIMEOUT;
@@ -157,7 +159,7 @@ impl Server {
         }
     }
 
-    /// Returns when this port says these latencies, or panics with what it says instead.
+    /// Waits until this port reports these latencies, or panics with the reported ones.
     #[track_caller]
     pub(crate) fn await_latencies(&self, port: &str, playback: &str, capture: &str) {
         let until = Instant::now() + TIMEOUT;
@@ -179,8 +181,8 @@ impl Drop for Server {
     }
 }
 
-/// Removes the registry and the memory of servers that were killed, unless a server runs. After eight killed
-/// servers no other would start on this host.
+/// Removes the registry and the memory of killed servers, unless a server runs. After eight killed
+/// servers, no other would start on this host.
 fn forget_killed_servers() {
     let is_server = |entry: std::fs::DirEntry| {
         let name = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
@@ -196,7 +198,7 @@ fn forget_killed_servers() {
             || name.starts_with("jack_")
             || name.starts_with("jack-")
         {
-            // Fails if another user's server left it: that one does not fill the registry of this user.
+            // Fails if it belongs to another user, whose server does not fill this user's registry.
             let _ = std::fs::remove_file(entry.path());
         }
     }

@@ -1,4 +1,4 @@
-//! A sender, a network that misbehaves and a receiver: what a test on real sockets needs.
+//! A sender, an impaired network and a receiver, on real sockets.
 //!
 //! ```ignore
 //! // Or timed(|| …), if time is measured.
@@ -10,11 +10,11 @@
 //! });
 //! ```
 //!
-//! [`Lab::start`] needs no privilege: all is on loopback, through `taut lab impair`, whose flags it
-//! takes. [`Lab::on_cable`] lays a cable between two network namespaces, where
-//! [`Namespace::loses`](super::network::Namespace::loses) has the kernel lose packets. For runs
-//! that must be disturbed in the middle, [`Lab::recv`] and [`Lab::send`] start one end each.
-//! A simulated scenario with the same preset, flags and seed is its twin.
+//! [`Lab::start`] needs no privilege: everything is on loopback, through `taut lab impair` with the
+//! given flags. [`Lab::on_cable`] uses a cable between two network namespaces, where
+//! [`Namespace::loses`](super::network::Namespace::loses) makes the kernel drop packets. For
+//! disturbances during a run, [`Lab::recv`] and [`Lab::send`] start one end each. A simulated
+//! scenario with the same preset, flags and seed is its twin.
 
 use core::fmt;
 
@@ -26,25 +26,25 @@ use super::report::Report;
 use super::sound::Sound;
 use super::{Folder, free_udp_ports};
 
-/// One sender's way to one receiver.
+/// The path from one sender to one receiver.
 pub(crate) struct Lab {
     pub(crate) folder: Folder,
     pub(crate) cable: Option<Cable>,
     relay: Option<Running>,
-    /// Where the receiver listens.
+    /// Address of the receiver.
     from: String,
-    /// Where the sender sends to: the relay, or the receiver.
+    /// Destination of the sender: the relay, or the receiver.
     to: String,
 }
 
-/// What came of a run.
+/// Result of a run.
 pub(crate) struct Carried {
     pub(crate) sent: Report,
     pub(crate) heard: Report,
     pub(crate) relayed: Relayed,
 }
 
-/// What the relay did, by its report; null where there was none.
+/// Report of the relay; null without one.
 pub(crate) struct Relayed(pub(crate) Value);
 
 impl Lab {
@@ -53,7 +53,7 @@ impl Lab {
         Self::straight().relayed(impair)
     }
 
-    /// The same with this file in its folder, for flags that name it.
+    /// The same, with this file in its folder for flags that name it.
     pub(crate) fn with_file(impair: &str, name: &str, text: &str) -> Self {
         let lab = Self::straight();
         std::fs::write(lab.folder.file(name), text).unwrap();
@@ -68,15 +68,15 @@ impl Lab {
         lab.impaired(impair)
     }
 
-    /// On this host, with nothing between.
+    /// On this host, without a relay.
     pub(crate) fn straight() -> Self {
         let address = super::loopback();
         let (folder, to) = (Folder::new(), address.clone());
         Self { folder, cable: None, relay: None, from: address, to }
     }
 
-    /// On a cable between two networks, sender left and receiver right; the relay, if `impair` are
-    /// its flags, stands at the sender's. `None`, and said loudly, where networks cannot be made.
+    /// On a cable between two namespaces, sender left and receiver right. With the flags `impair`,
+    /// a relay runs at the sender. `None`, with a message, without namespaces.
     pub(crate) fn on_cable(impair: Option<&str>) -> Option<Self> {
         let cable = Cable::lay()?;
         let from = format!("rtp://{}:5004", cable.right.address);
@@ -103,18 +103,17 @@ impl Lab {
         }
     }
 
-    /// A receiver that listens, records `heard.wav` and ends with its sender.
+    /// A listening receiver, which records `heard.wav` and ends with its sender.
     pub(crate) fn recv(&self, options: &str) -> Running {
         self.recv_to("file:heard.wav", options)
     }
 
-    /// A receiver that listens, plays to this device and ends with its sender.
+    /// A listening receiver, which plays to this device and ends with its sender.
     pub(crate) fn recv_to(&self, output: &str, options: &str) -> Running {
         self.listen(output, &format!("--exit-on-bye {options}"))
     }
 
-    /// A receiver that goes on until it is told to end: of a sender that falls silent for long it
-    /// does not think that it has ended.
+    /// A receiver that runs until it is interrupted, even if its sender is silent for long.
     pub(crate) fn listen(&self, output: &str, options: &str) -> Running {
         let line = format!(
             "recv --from {} --output {output} --report json --overwrite {options}",
@@ -123,18 +122,18 @@ impl Lab {
         self.here(taut(words(&line)), |cable| &cable.right).start().listening()
     }
 
-    /// A sender that runs.
+    /// A running sender.
     pub(crate) fn send(&self, options: &str) -> Running {
         self.send_call(options).start()
     }
 
-    /// A sender to be started, or given more.
+    /// A sender that is not started yet.
     pub(crate) fn send_call(&self, options: &str) -> Call {
         let line = format!("send --to {} --report json {options}", self.to);
         self.here(taut(words(&line)), |cable| &cable.left)
     }
 
-    /// Runs sender and receiver to their ends, and ends the relay.
+    /// Runs sender and receiver to their ends, then ends the relay.
     #[track_caller]
     pub(crate) fn carry(&mut self, send: &str, recv: &str) -> Carried {
         let recv = self.recv(recv);
@@ -143,7 +142,7 @@ impl Lab {
         Carried { sent, heard, relayed: self.end() }
     }
 
-    /// Ends the relay: what it did.
+    /// Ends the relay; returns its report.
     #[track_caller]
     pub(crate) fn end(&mut self) -> Relayed {
         let Some(relay) = self.relay.take() else { return Relayed(Value::Null) };
@@ -151,7 +150,7 @@ impl Lab {
         Relayed(relay.end().report().0)
     }
 
-    /// What the receiver recorded.
+    /// Recording of the receiver.
     #[track_caller]
     pub(crate) fn heard(&self) -> Sound {
         Sound::read(&self.folder.file("heard.wav"))
@@ -159,7 +158,7 @@ impl Lab {
 }
 
 impl Relayed {
-    /// A figure of the sender's packets: `received`, `released`, `lost`, `duplicated`.
+    /// A counter of the sender's packets: `received`, `released`, `lost`, `duplicated`.
     #[track_caller]
     pub(crate) fn there(&self, name: &str) -> u64 {
         self.0["there"]["media"][name]
@@ -169,7 +168,7 @@ impl Relayed {
 }
 
 impl fmt::Display for Carried {
-    /// For the words of a failing test.
+    /// For the message of a failing test.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (sent, heard, relayed) = (&self.sent.0, &self.heard.0, &self.relayed.0);
         write!(f, "sent {sent:#}\nheard {heard:#}\nrelayed {relayed:#}")

@@ -1,4 +1,4 @@
-//! What the tests of the whole program share.
+//! Shared parts of the tests of the whole program.
 
 #[cfg(feature = "pipewire")]
 pub(crate) mod desktop;
@@ -23,12 +23,11 @@ use tempfile::TempDir;
 
 use program::{Running, taut, words};
 
-/// Rings and a latency that outlast a host that stalls for a tenth of a second: for what must be
-/// whole whenever it comes.
+/// Buffers and a latency that survive stalls of 100 ms, for tests that need all sound at any time.
 pub(crate) const PATIENT: [&str; 7] =
     ["--period", "240", "--periods", "32", "--latency", "400ms", "--no-stall-monitor"];
 
-/// A folder of a test's own, gone with it.
+/// A folder for one test, removed with it.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
@@ -45,8 +44,8 @@ impl Folder {
     }
 }
 
-/// Writes a program. Another program does it: until it is executed, what this process starts beside has all
-/// that is open here, and the kernel executes nothing that anybody has open for writing.
+/// Writes a program, via another program: concurrently started children inherit open files of this
+/// process, and the kernel does not execute a file that is open for writing.
 pub(crate) fn executable(path: &Path, text: &str) {
     let mut install = Command::new("install");
     install.args(["-m", "755", "/dev/stdin"]).arg(path).stdin(Stdio::piped());
@@ -56,7 +55,7 @@ pub(crate) fn executable(path: &Path, text: &str) {
     assert!(done.success(), "install {}: {done}", path.display());
 }
 
-/// The text with each number replaced by `N`: of a message with figures of this machine.
+/// The text with each number replaced by `N`, for messages with figures of this machine.
 pub(crate) fn numberless(text: &str) -> String {
     let mut out = String::new();
     for letter in text.chars() {
@@ -70,20 +69,20 @@ pub(crate) fn numberless(text: &str) -> String {
     out
 }
 
-/// The middle one of them; of an even number, the greater of the two there.
+/// The median; of an even number, the greater of the two middle values.
 pub(crate) fn median<T: Copy + PartialOrd>(values: impl IntoIterator<Item = T>) -> T {
     let mut values: Vec<_> = values.into_iter().collect();
     values.sort_by(|one, other| one.partial_cmp(other).expect("figures can be compared"));
     values[values.len() / 2]
 }
 
-/// An even UDP port that is free together with the one above, given to one test only: of none that the experiments of
-/// `taut lab` choose from, which begin at 20000, nor the tests of the PCM, from 30000.
+/// A free even UDP port whose successor is free, too, given to one test only. Not from 20000
+/// upwards (experiments of `taut lab`) or 30000 upwards (tests of the PCM).
 pub(crate) fn free_udp_ports() -> u16 {
     tautline_trial::free_udp_ports(10_000..20_000)
 }
 
-/// Returns once it is so.
+/// Waits for the condition.
 #[track_caller]
 pub(crate) fn until(otherwise: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + program::TIMEOUT;
@@ -93,7 +92,7 @@ pub(crate) fn until(otherwise: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Returns when a recording has so much more: of stereo at 48 kHz, in 24 bits.
+/// Waits until a recording has grown by this time: stereo, 48 kHz, 24 bits.
 #[track_caller]
 pub(crate) fn grows(recording: &Path, millis: u64) {
     let bytes = || recording.metadata().map_or(0, |file| file.len());
@@ -101,17 +100,17 @@ pub(crate) fn grows(recording: &Path, millis: u64) {
     until(&format!("{} does not grow", recording.display()), || bytes() >= enough);
 }
 
-/// A socket of this host at this UDP port.
+/// A socket of this host on this UDP port.
 pub(crate) fn bound(port: u16) -> UdpSocket {
     UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).unwrap()
 }
 
-/// `rtp://127.0.0.1:PORT` with UDP ports of the test's own.
+/// `rtp://127.0.0.1:PORT` with UDP ports of this test.
 pub(crate) fn loopback() -> String {
     format!("rtp://127.0.0.1:{}", free_udp_ports())
 }
 
-/// A sender to this address that is under way, until it is dropped.
+/// A running sender to this address, until it is dropped.
 pub(crate) fn sounding_at(address: &str) -> Running {
     let onlooker = Onlooker::new();
     let line = format!("send --input tone:440 --to {address} --to {}", onlooker.address());
@@ -120,7 +119,7 @@ pub(crate) fn sounding_at(address: &str) -> Running {
     send
 }
 
-/// A destination beside the receiver, by which a test sees how far a sender has come.
+/// An additional destination, which shows the progress of a sender.
 pub(crate) struct Onlooker {
     socket: UdpSocket,
     port: u16,
@@ -138,8 +137,8 @@ impl Onlooker {
         format!("rtp://127.0.0.1:{}", self.port)
     }
 
-    /// Returns when packets have brought so much more sound, at 48 kHz, from the next one on that comes:
-    /// what came while nobody looked counts for nothing.
+    /// Waits until packets have brought this much more sound at 48 kHz, starting with the next one
+    /// received.
     pub(crate) fn hear(&self, millis: u32) {
         let mut datagram = [0; 65_536];
         self.socket.set_nonblocking(true).unwrap();
@@ -148,7 +147,7 @@ impl Onlooker {
         let mut begun = None;
         loop {
             let bytes = self.socket.recv(&mut datagram).expect("another packet");
-            // RTP timestamp and source (RFC 3550 §5.1): another sender counts from elsewhere.
+            // RTP timestamp and source (RFC 3550 §5.1): another sender has its own timestamps.
             let Some(words) = datagram[..bytes].get(4..12) else { continue };
             let word = |at: usize| u32::from_be_bytes(words[at..at + 4].try_into().unwrap());
             let (stamp, source) = (word(0), word(4));
@@ -160,7 +159,7 @@ impl Onlooker {
         }
     }
 
-    /// Returns when so many more packets have come.
+    /// Waits for this number of packets.
     pub(crate) fn see(&self, packets: usize) {
         let mut datagram = [0; 2048];
         for seen in 0..packets {

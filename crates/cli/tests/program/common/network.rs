@@ -1,4 +1,4 @@
-//! Two network namespaces joined by a cable of their own.
+//! Two network namespaces with a cable between them.
 
 mod bottleneck;
 
@@ -11,17 +11,17 @@ use super::{Lack, skipped};
 
 pub(crate) use bottleneck::ThinLink;
 
-/// A network that only this test uses.
+/// A network namespace for one test.
 #[derive(Debug)]
 pub(crate) struct Namespace {
     pub(crate) name: String,
-    /// Its end of the cable.
+    /// Interface of its end of the cable.
     pub(crate) interface: String,
     pub(crate) address: &'static str,
 }
 
 impl Namespace {
-    /// How many packets of any kind have come over the cable so far.
+    /// Number of packets on the cable so far.
     #[track_caller]
     pub(crate) fn arrived(&self) -> u64 {
         let show = ["-n", &self.name, "-s", "-j", "link", "show", "dev", &self.interface];
@@ -30,8 +30,8 @@ impl Namespace {
         said[0]["stats64"]["rx"]["packets"].as_u64().unwrap_or_else(|| panic!("{said}"))
     }
 
-    /// Returns when its end of the cable has a carrier and packets go out by it: the kernel sees to that
-    /// after both ends were set up, in its own time, and drops what is sent before.
+    /// Waits for a carrier and for packets to leave: the kernel needs time after both ends are set
+    /// up, and drops earlier packets.
     #[track_caller]
     fn comes_up(&self) {
         let until = Instant::now() + TIMEOUT;
@@ -46,15 +46,15 @@ impl Namespace {
         }
     }
 
-    /// Pulls its end of the cable out.
+    /// Unplugs its end of the cable.
     #[track_caller]
     pub(crate) fn breaks(&self) {
         let done = ip(&format!("-n {} link set {} down", self.name, self.interface));
         assert_eq!(done, Ok(()));
     }
 
-    /// Has the kernel lose this share of the datagrams that arrive at the UDP port, at random.
-    /// False, and said loudly, where it cannot.
+    /// Makes the kernel drop this share of the datagrams for the UDP port, at random. `false`, with
+    /// a message, if it cannot.
     pub(crate) fn loses(&self, percent: u32, port: u16) -> bool {
         self.rules(&format!(
             "table inet taut {{\n chain input {{\n type filter hook input priority 0\n \
@@ -62,7 +62,7 @@ impl Namespace {
         ))
     }
 
-    /// Has the kernel do this to packets, in the words of `nft`. False, and said loudly, where it cannot.
+    /// Applies an `nft` rule to packets. `false`, with a message, if it cannot.
     pub(crate) fn rules(&self, rules: &str) -> bool {
         let enter = ["netns", "exec", &self.name, "nft", rules];
         let done = Command::new("ip").args(enter).output();
@@ -75,7 +75,7 @@ impl Namespace {
         false
     }
 
-    /// How many datagrams [`Self::loses`] has lost so far.
+    /// Number of datagrams dropped by [`Self::loses`].
     #[track_caller]
     pub(crate) fn lost(&self) -> u64 {
         let list = ["netns", "exec", &self.name, "nft", "list", "table", "inet", "taut"];
@@ -94,7 +94,7 @@ pub(crate) struct Cable {
 }
 
 impl Cable {
-    /// `None`, and said loudly, where networks cannot be made.
+    /// `None`, with a message, without namespaces.
     pub(crate) fn lay() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -104,7 +104,7 @@ impl Cable {
             interface: format!("t{id}{side}"),
             address,
         };
-        // Dropped on every way out: what was made is removed again.
+        // Dropped on every return: removes what was created.
         let cable = Self { left: end('a', "10.77.0.1"), right: end('b', "10.77.0.2") };
         let (a, b) = (&cable.left, &cable.right);
         let mut steps = vec![
@@ -117,8 +117,8 @@ impl Cable {
         ];
         for Namespace { name, interface, address } in [a, b] {
             steps.push(format!("-n {name} address add {address}/24 dev {interface}"));
-            // As on a wire, what leaves together is parted here: else the kernel carries several packets of
-            // one message (UDP_SEGMENT) as one, and a rule loses and counts them as one.
+            // Splits bursts as on a wire: otherwise the kernel carries several packets
+            // (UDP_SEGMENT) as one, and a rule drops and counts them as one.
             steps.push(format!("-n {name} link set {interface} gso_max_segs 1"));
             steps.push(format!("-n {name} link set lo up"));
             steps.push(format!("-n {name} link set {interface} up"));
@@ -130,8 +130,8 @@ impl Cable {
 }
 
 impl Cable {
-    /// A second cable between the same two, a network of its own: its left and its right end.
-    /// `None`, and said loudly, where it cannot be laid.
+    /// A second cable between the same namespaces, with its own network: left and right end.
+    /// `None`, with a message, if it cannot be created.
     pub(crate) fn lay_another(&self) -> Option<[Namespace; 2]> {
         let end = |side: &Namespace, address| Namespace {
             name: side.name.clone(),
@@ -160,8 +160,7 @@ impl Drop for Cable {
     }
 }
 
-/// A network behind a router that gives all who are in it one address of its own (NAT), and one outside; removed when
-/// dropped.
+/// A network behind a NAT router with its own address, and a network outside; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Behind {
     pub(crate) inside: Namespace,
@@ -170,7 +169,7 @@ pub(crate) struct Behind {
 }
 
 impl Behind {
-    /// `None`, and said loudly, where networks cannot be made.
+    /// `None`, with a message, without namespaces.
     pub(crate) fn a_nat() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let id = format!("{}m{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -217,8 +216,7 @@ impl Behind {
         Some(all)
     }
 
-    /// Has the router drop what it is to carry, of all or of that alone (in the words of `nft`), until it
-    /// [carries all](Self::carries_all).
+    /// Makes the router drop all packets, or those of an `nft` match, until [`Self::carries_all`].
     #[track_caller]
     pub(crate) fn drops(&self, what: &str) {
         let rules = format!(
@@ -227,7 +225,7 @@ impl Behind {
         assert!(self.router.rules(&rules), "{rules}");
     }
 
-    /// Has the router drop nothing any more.
+    /// Makes the router forward all packets again.
     #[track_caller]
     pub(crate) fn carries_all(&self) {
         assert!(self.router.rules("delete table inet cut"));
@@ -240,7 +238,7 @@ impl Drop for Behind {
     }
 }
 
-/// Takes these steps with `ip`. `None`, and said loudly, where one cannot be taken.
+/// Runs these `ip` commands. `None`, with a message, if one fails.
 fn can(steps: &[String]) -> Option<()> {
     for step in steps {
         if let Err(why) = ip(step) {
@@ -251,10 +249,10 @@ fn can(steps: &[String]) -> Option<()> {
     Some(())
 }
 
-/// Removes them, and what is in them.
+/// Removes the namespaces with their contents.
 fn remove<const ENDS: usize>(networks: [&Namespace; ENDS]) {
     for side in networks {
-        // Fails for what could not be made.
+        // Fails for those that could not be created.
         let _ = ip(&format!("netns delete {}", side.name));
     }
 }

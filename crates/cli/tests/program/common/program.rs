@@ -1,4 +1,4 @@
-//! Programs under test: started, watched by what they print, and ended.
+//! Programs under test: started, observed by their output, and ended.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,10 +13,10 @@ use tautline_trial::snapshot;
 use super::network::Namespace;
 use super::{Lack, said, skipped};
 
-/// Longer than anything here takes on the slowest machine; only what hangs reaches it.
+/// Longer than any step on the slowest machine; only a hang reaches it.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What is to be run.
+/// A command to run.
 pub(crate) struct Call {
     program: OsString,
     arguments: Vec<OsString>,
@@ -48,8 +48,8 @@ pub(crate) fn call<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<
     }
 }
 
-/// `taut` as somebody who may have neither real-time priority nor locked memory; `None`, and said
-/// loudly, where another user cannot run it.
+/// `taut` as a user without real-time priority and locked memory; `None`, with a message, if
+/// another user cannot run it.
 pub(crate) fn ordinary(line: &str) -> Option<Call> {
     let limits = "--rtprio=0:0 --memlock=65536:65536 setpriv --reuid=65534 --regid=65534 \
                   --clear-groups --no-new-privs";
@@ -67,7 +67,7 @@ pub(crate) fn ordinary(line: &str) -> Option<Call> {
     None
 }
 
-/// The words of a command line; none of them holds a space.
+/// Splits a command line at spaces.
 pub(crate) fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
@@ -78,7 +78,7 @@ impl Call {
         self
     }
 
-    /// The command line, the same wherever the program was built.
+    /// The command line, independent of the build folder.
     pub(crate) fn line(&self) -> String {
         let words = std::iter::once(&self.program).chain(&self.arguments);
         let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
@@ -90,13 +90,13 @@ impl Call {
         self
     }
 
-    /// With this in its environment.
+    /// Sets an environment variable.
     pub(crate) fn with(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((key.to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// With the programs of this folder before those of the machine.
+    /// Puts this folder first in PATH.
     pub(crate) fn finding(self, programs: &Path) -> Self {
         let path = std::env::var("PATH").unwrap_or_default();
         self.with("PATH", format!("{}:{path}", programs.display()))
@@ -107,19 +107,19 @@ impl Call {
         self
     }
 
-    /// It takes so long by what it is asked for, whatever the machine adds.
+    /// Adds the requested duration to the timeout.
     pub(crate) fn lasting(mut self, lasts: Duration) -> Self {
         self.lasts = lasts;
         self
     }
 
-    /// Lines of its standard output count as said too.
+    /// Also observes its standard output.
     pub(crate) fn listened_to(mut self) -> Self {
         self.listened_to = true;
         self
     }
 
-    /// Takes lines on its standard input: see [`Running::ask`].
+    /// Uses `--control`: see [`Running::ask`].
     pub(crate) fn controlled(mut self) -> Self {
         self.controlled = true;
         self.and(["--control"])
@@ -133,7 +133,7 @@ impl Call {
 
     fn command(&self) -> Command {
         let mut command = match &self.namespace {
-            // `ip netns exec` becomes the program: its process identity is the program's.
+            // `ip netns exec` executes the program, so the process id is the program's.
             Some(name) => {
                 let mut command = Command::new("ip");
                 command.args(["netns", "exec", name]).arg(&self.program);
@@ -142,9 +142,9 @@ impl Call {
             None => Command::new(&self.program),
         };
         command.args(&self.arguments);
-        // Nobody's own settings have a say here.
+        // Ignores the settings of the user.
         command.env("TAUT_HOME", "/nonexistent").env("XDG_CONFIG_HOME", "/nonexistent");
-        // Nor what another run kept: here nobody can keep anything, root neither.
+        // Ignores saved files of other runs: nothing can be created there, not even by root.
         command.env("XDG_CACHE_HOME", "/proc/nonexistent");
         command.envs(self.environment.iter().map(|(key, value)| (key, value)));
         command.current_dir(self.folder.as_deref().unwrap_or(Path::new("/")));
@@ -173,25 +173,25 @@ impl Call {
         Running { child, name, lines, said: Vec::new(), out, lasts: self.lasts }
     }
 
-    /// Starts it and waits until it ends by itself.
+    /// Runs it to its end.
     pub(crate) fn run(&self) -> Ended {
         self.start().end()
     }
 }
 
 fn read_lines(pipe: impl Read, mut take: impl FnMut(String)) {
-    // A pipe that breaks is as good as its end.
+    // A broken pipe counts as the end.
     for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
         take(String::from_utf8_lossy(&line).into_owned());
     }
 }
 
 fn tell(channel: &Sender<String>, text: String) {
-    // Nobody hears the rest of a program whose test is over.
+    // The test of this program may be over.
     let _ = channel.send(text);
 }
 
-/// A program that runs. It is killed if its test ends before it.
+/// A running program. It is killed if its test ends first.
 pub(crate) struct Running {
     child: Child,
     name: String,
@@ -201,18 +201,33 @@ pub(crate) struct Running {
     lasts: Duration,
 }
 
-/// A program that ended.
+/// A program that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     /// `None` if a signal ended it.
     pub(crate) status: Option<i32>,
     pub(crate) out: String,
-    /// The lines of its standard error.
+    /// The messages on its standard error, each with its hints.
     pub(crate) said: Vec<String>,
 }
 
+/// Joins each hint to the message before it.
+fn messages(lines: Vec<String>) -> Vec<String> {
+    let mut messages: Vec<String> = Vec::new();
+    for line in lines {
+        match messages.last_mut() {
+            Some(message) if line.starts_with("hint: ") => {
+                message.push('\n');
+                message.push_str(&line);
+            }
+            _ => messages.push(line),
+        }
+    }
+    messages
+}
+
 impl Running {
-    /// Returns when it has written a line on standard error that holds `text`.
+    /// Waits for a line on standard error that contains `text`.
     pub(crate) fn wait_for(mut self, text: &str) -> Self {
         let until = Instant::now() + TIMEOUT;
         while !self.said.last().is_some_and(|line| line.contains(text)) {
@@ -224,7 +239,7 @@ impl Running {
         self
     }
 
-    /// Returns when it has said each of these, in any order.
+    /// Waits until it has printed each of these, in any order.
     pub(crate) fn wait_for_each(mut self, texts: &[String]) -> Self {
         let until = Instant::now() + TIMEOUT;
         let said = |line: &String, text: &String| line.contains(text.as_str());
@@ -237,7 +252,7 @@ impl Running {
         self
     }
 
-    /// Writes a line on its standard input and returns when it is answered, in these words.
+    /// Writes a line to its standard input, and checks that the answer contains this text.
     #[track_caller]
     pub(crate) fn ask(mut self, line: &str, answer: &str) -> Self {
         let said = self.answer(line);
@@ -245,7 +260,8 @@ impl Running {
         self
     }
 
-    /// Writes a line on its standard input. It is answered by an error, which is that of the snapshot.
+    /// Writes a line to its standard input. The answer is an error, which is compared with the
+    /// snapshot.
     #[track_caller]
     pub(crate) fn refuses(mut self, line: &str) -> Self {
         let said = self.answer(line).to_owned();
@@ -254,8 +270,8 @@ impl Running {
         self
     }
 
-    /// Returns when it answers `status` with what is so: on a busy host what follows from a change follows
-    /// late.
+    /// Waits until its `status` satisfies the condition: on a busy host, effects of a change are
+    /// delayed.
     #[track_caller]
     pub(crate) fn becomes(mut self, is_so: impl Fn(&str) -> bool) -> Self {
         let until = Instant::now() + TIMEOUT;
@@ -265,7 +281,7 @@ impl Running {
         self
     }
 
-    /// Writes a line on its standard input: what is answered.
+    /// Writes a line to its standard input; returns the answer.
     #[track_caller]
     fn answer(&mut self, line: &str) -> &str {
         let stdin = self.child.stdin.as_mut().expect("a program that is controlled");
@@ -282,31 +298,31 @@ impl Running {
         self.said.last().expect("an answer")
     }
 
-    /// What it said so far.
+    /// Its lines so far.
     pub(crate) fn said(&self) -> impl Iterator<Item = &String> {
         self.said.iter()
     }
 
-    /// The address that its last line ends with.
+    /// The address at the end of its last line.
     pub(crate) fn address(&self) -> String {
         let word = self.said.last().and_then(|line| line.split_whitespace().last());
         word.expect("a line").to_owned()
     }
 
-    /// Writes a line on its standard input.
+    /// Writes a line to its standard input.
     pub(crate) fn tell(mut self, line: &str) -> Self {
         let stdin = self.child.stdin.as_mut().expect("a program that is asked");
         stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
         self
     }
 
-    /// Ends its standard input.
+    /// Closes its standard input.
     pub(crate) fn no_more_lines(mut self) -> Self {
         self.child.stdin = None;
         self
     }
 
-    /// A receiver that listens: packets sent from now on are heard.
+    /// Waits until a receiver listens: packets sent from now on are received.
     pub(crate) fn listening(self) -> Self {
         self.wait_for(said::LISTENING)
     }
@@ -321,7 +337,7 @@ impl Running {
         self.child.id().to_string()
     }
 
-    /// Bytes of memory that it occupies now.
+    /// Its current memory use in bytes.
     pub(crate) fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -329,14 +345,14 @@ impl Running {
         kilobytes << 10
     }
 
-    /// Whether it has loaded a library whose path holds this.
+    /// Whether it has loaded a library whose path contains this.
     #[cfg(feature = "pipewire")]
     pub(crate) fn has_loaded(&self, library: &str) -> bool {
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.child.id())).unwrap();
         maps.contains(library)
     }
 
-    /// Waits until it ends by itself.
+    /// Waits for its end.
     pub(crate) fn end(mut self) -> Ended {
         let until = Instant::now() + TIMEOUT + self.lasts;
         loop {
@@ -350,20 +366,20 @@ impl Running {
         }
         let out = self.out.recv_timeout(TIMEOUT).unwrap();
         let status = self.child.wait().unwrap().code();
-        Ended { status, out, said: core::mem::take(&mut self.said) }
+        Ended { status, out, said: messages(core::mem::take(&mut self.said)) }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Fails where it has ended already.
+        // Fails if it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Ended {
-    /// How many frames `taut compare` found of the sound that was sent.
+    /// Number of frames that `taut compare` found.
     #[track_caller]
     pub(crate) fn frames_found(&self) -> usize {
         let words: Vec<_> = self.out.split_whitespace().collect();
@@ -374,13 +390,13 @@ impl Ended {
         found.unwrap_or_else(|| panic!("nothing was found: {self:#?}"))
     }
 
-    /// Its last line on standard error.
+    /// Its last message on standard error.
     #[track_caller]
     pub(crate) fn last(&self) -> &str {
         self.said.last().unwrap_or_else(|| panic!("it said nothing: {self:#?}"))
     }
 
-    /// It did what it was asked for.
+    /// Asserts success.
     #[track_caller]
     pub(crate) fn well(self) -> Self {
         assert_eq!(self.status, Some(0), "{self:#?}");

@@ -1,18 +1,18 @@
-//! Reports as scripts read them.
+//! Reports, as scripts read them.
 
 use serde_json::Value;
 
 use super::program::Ended;
 
 impl Ended {
-    /// What it printed as JSON, whether or not it did what it was asked for.
+    /// The JSON on standard output, of any exit status.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
     }
 
-    /// The report on standard output, of a run that did what it was asked for. A goodbye may be lost
-    /// on the way: whether it came is for those to ask who ask for it.
+    /// The report of a successful run on standard output. A goodbye may be lost; tests that need
+    /// one check it.
     #[track_caller]
     pub(crate) fn report(self) -> Report {
         let ended = if self.status == Some(4) { self } else { self.well() };
@@ -20,7 +20,7 @@ impl Ended {
     }
 }
 
-/// The causes of gaps.
+/// Causes of gaps.
 const CAUSES: [&str; 6] =
     ["late_sender", "late_network", "late_receiver", "host_stalled", "lost", "discarded"];
 
@@ -28,7 +28,7 @@ const CAUSES: [&str; 6] =
 pub(crate) struct Report(pub(crate) Value);
 
 impl Report {
-    /// What is at `/a/b/0` of the first stream.
+    /// The value at `/a/b/0` of the first stream.
     #[track_caller]
     pub(crate) fn stream(&self, pointer: &str) -> &Value {
         self.of_stream(0, pointer)
@@ -52,14 +52,14 @@ impl Report {
         value.as_u64().unwrap_or_else(|| panic!("{counter} is {value}"))
     }
 
-    /// Packets that were not heard at their turn, by this cause.
+    /// Missed packets with this cause.
     #[track_caller]
     pub(crate) fn cause(&self, name: &str) -> u64 {
         let count = self.stream(&format!("/gaps/{name}"));
         count.as_u64().unwrap_or_else(|| panic!("{name} is {count}"))
     }
 
-    /// Each packet that was not heard at its turn has one cause.
+    /// Each missed packet has one cause.
     #[track_caller]
     pub(crate) fn adds_up(&self) {
         let causes: u64 = CAUSES.iter().map(|name| self.cause(name)).sum();
@@ -68,8 +68,8 @@ impl Report {
         assert_eq!(causes, missed, "{:#}", self.0);
     }
 
-    /// Packets missed by any cause, the host's too, and xruns: what the program says of the host
-    /// excuses nothing.
+    /// Packets missed by any cause, including stalls of the host, and xruns: the program's report
+    /// about the host excuses nothing.
     #[track_caller]
     pub(crate) fn missed(&self) -> u64 {
         self.adds_up();
@@ -77,20 +77,20 @@ impl Report {
         missed + self.count("xruns")
     }
 
-    /// How often datagrams were refused for this reason.
+    /// Number of datagrams rejected for this reason.
     pub(crate) fn refused(&self, reason: &str) -> u64 {
         let refused = self.stream("/invalid").as_array().unwrap();
         let found = refused.iter().find(|invalid| invalid["reason"] == reason);
         found.and_then(|invalid| invalid["count"].as_u64()).unwrap_or(0)
     }
 
-    /// The sentences that a reader should know.
+    /// Notes of the report.
     pub(crate) fn notes(&self) -> Vec<&str> {
         self.0["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect()
     }
 
-    /// Nothing was missed. A resync is no miss: on a busy machine the sender's clock may become
-    /// known only after its first packet, hundreds of milliseconds before that is heard.
+    /// Asserts that nothing was missed. A resync is allowed: on a busy machine, the sender's clock
+    /// may become known after the first packet, hundreds of milliseconds before it is played.
     #[track_caller]
     pub(crate) fn missed_nothing(&self) {
         for counter in ["lost", "late", "missing_frames", "xruns", "resampled_frames"] {

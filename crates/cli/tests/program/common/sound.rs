@@ -1,11 +1,11 @@
-//! Sound to be recognised: noise in which every frame is another, and its comparison bit by bit.
+//! Recognisable sound: noise in which all frames differ, and bit-exact comparison.
 
 use std::ops::Range;
 use std::path::Path;
 
 use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
 
-/// How samples are coded.
+/// Sample format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileCoding {
     L16,
@@ -14,7 +14,7 @@ pub(crate) enum FileCoding {
 }
 
 impl FileCoding {
-    /// Its word on the command line.
+    /// Its name on the command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::L16 => "l16",
@@ -32,7 +32,7 @@ impl FileCoding {
     }
 }
 
-/// What a sound is like.
+/// Properties of a sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) rate: u32,
@@ -44,7 +44,7 @@ impl Shape {
     pub(crate) const STEREO_24: Self = Self { rate: 48_000, channels: 2, coding: FileCoding::L24 };
 }
 
-/// A sound: interleaved samples as integers; of floats their bits.
+/// A sound: interleaved samples as integers; floats as their bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sound {
     pub(crate) shape: Shape,
@@ -60,9 +60,9 @@ fn mixed(state: &mut u64) -> u64 {
 }
 
 impl Sound {
-    /// Loud noise without a zero, with both ends of the scale among its first samples.
+    /// Loud noise without zeros, with both extremes among the first samples.
     pub(crate) fn noise(shape: Shape, millis: usize, seed: u64) -> Self {
-        // A few frames more, so that no packet length divides it.
+        // Some more frames, so that no packet length divides it.
         let frames = shape.rate as usize * millis / 1000 + 17;
         let mut state = seed;
         let sample = |index| {
@@ -80,7 +80,7 @@ impl Sound {
         Self { shape, samples: (0..frames * shape.channels).map(sample).collect() }
     }
 
-    /// The same, a quarter as loud: two of them may be added.
+    /// The same at a quarter of the level: two of them can be added.
     pub(crate) fn quieter(mut self) -> Self {
         assert_ne!(self.shape.coding, FileCoding::F32);
         self.samples.iter_mut().for_each(|sample| *sample = *sample >> 2 | 1);
@@ -138,19 +138,19 @@ impl Sound {
         self.frame(frame).iter().any(|sample| *sample != 0)
     }
 
-    /// Its first frame that is not silence.
+    /// Its first frame that is not silent.
     pub(crate) fn begins(&self) -> Option<usize> {
         (0..self.frames()).find(|index| self.sounds(*index))
     }
 
-    /// The silences of so many frames at least that are between its first sound and its last.
+    /// Silences of at least this number of frames between its first and last sound.
     pub(crate) fn silences(&self, least: usize) -> Vec<Range<usize>> {
         let loud: Vec<usize> = (0..self.frames()).filter(|index| self.sounds(*index)).collect();
         let silences = loud.windows(2).map(|two| two[0] + 1..two[1]);
         silences.filter(|silence| silence.len() >= least).collect()
     }
 
-    /// Holds nothing but silence; zeros of floats have a sign.
+    /// Whether it is silent; zeros of floats have a sign.
     #[track_caller]
     pub(crate) fn is_silent(&self) {
         let loud = |sample: &i32| match self.shape.coding {
@@ -161,7 +161,7 @@ impl Sound {
         assert_eq!(first, None, "sound, of {} samples", self.samples.len());
     }
 
-    /// This, with `other` taken away from frame `at` on.
+    /// This sound minus `other`, from frame `at`.
     pub(crate) fn without(&self, other: &Self, at: usize) -> Self {
         let mut rest = self.clone();
         let from = at * self.shape.channels;
@@ -169,13 +169,13 @@ impl Sound {
         rest
     }
 
-    /// Holds exactly `sent`, and before and after it silence.
+    /// Asserts that it is exactly `sent`, with silence before and after it.
     #[track_caller]
     pub(crate) fn is_exactly(&self, sent: &Self) {
         self.is_about(sent, |sample| sample, 0);
     }
 
-    /// Holds what `change` makes of `sent`, up to `tolerance` steps, and silence around it.
+    /// Asserts that it is `sent` after `change`, up to `tolerance` steps, with silence around it.
     #[track_caller]
     pub(crate) fn is_about(&self, sent: &Self, change: impl Fn(i32) -> i32, tolerance: u32) {
         assert_eq!(self.shape, sent.shape);
@@ -199,8 +199,8 @@ impl Sound {
         assert_eq!(after, None, "there is sound after the end");
     }
 
-    /// Holds `sent`, with as many silent cycles between as are answered: the sound goes on after each
-    /// where it stopped, since whoever played it was not ready when the cycle came.
+    /// Asserts that it is `sent` with silent cycles inserted, and returns their number: the player
+    /// was not ready for these cycles, and continued afterwards.
     #[cfg(feature = "pipewire")]
     #[track_caller]
     pub(crate) fn is_exactly_but_for_waits_of(&self, cycle: usize, sent: &Self) -> usize {

@@ -1,20 +1,20 @@
-//! How WirePlumber is set up as the session manager of a test's own PipeWire: by scripts that are
-//! listed in Lua up to 0.4, by a profile over the parts that are installed from 0.5 on. Either way
-//! without what asks D-Bus or hardware, and without what remembers earlier runs.
+//! Configuration of WirePlumber as the session manager of a test's PipeWire: Lua scripts up to 0.4,
+//! a profile of components since 0.5. Excludes everything that uses D-Bus or hardware, or remembers
+//! earlier runs.
 
 use std::path::Path;
 
-/// Where WirePlumber itself is installed, whose parts a profile names.
+/// Folder of WirePlumber's own components.
 const INSTALLED: &str = "/usr/share/wireplumber";
 
-/// What one version is given.
+/// Configuration for one version.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SetUp {
-    /// For its command line.
+    /// Command line arguments.
     pub(crate) arguments: &'static str,
-    /// By their paths below the folder of a desktop.
+    /// Files by path below the folder of the instance.
     files: &'static [(&'static str, &'static str)],
-    /// Looks in [`INSTALLED`] for what the folder lacks.
+    /// Whether it falls back to [`INSTALLED`].
     over_installed: bool,
 }
 
@@ -31,7 +31,7 @@ const BY_PROFILE: SetUp = SetUp {
 };
 
 impl SetUp {
-    /// For this version; `None` where it is neither of those known.
+    /// Configuration for this version; `None` if unknown.
     pub(crate) fn of(major: u32, minor: u32) -> Option<Self> {
         match (major, minor) {
             (0, 4) => Some(BY_SCRIPTS),

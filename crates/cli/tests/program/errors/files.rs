@@ -1,4 +1,4 @@
-//! Of files: what cannot be read, and what would be written over.
+//! Files that cannot be read, or would be overwritten.
 
 use super::{is_refused, recv, send};
 use tautline_trial::snapshot;

@@ -1,4 +1,4 @@
-//! Plugins whose worker is not there.
+//! Plugins without their worker.
 
 use serde_json::Value;
 use tautline_io::thread::{Scheduler, spawn};
@@ -8,7 +8,7 @@ use super::scene::{Scene, alone, did_well, plugin, port};
 use crate::common::program::Call;
 use crate::common::{Lack, skipped};
 
-/// A catalogue of a stereo plugin with a control each way, at a worker that is not there.
+/// A catalogue with a stereo plugin with a control in each direction, of an absent worker.
 fn absent(scene: &Scene) {
     let ports = [
         port("Gain", 5, 0x3 | 0xC0, (0.0, 2.0)),
@@ -27,7 +27,7 @@ fn verb() -> Hosted {
     Hosted::new(find(&plugins, "a.so:verb@studio"), 48_000)
 }
 
-/// Runs blocks of these lengths: all that was heard, and all that should have been without the delay.
+/// Runs blocks of these lengths. Returns the output, and the expected one without the delay.
 fn runs(hosted: &mut Hosted, blocks: &[usize]) -> (Vec<Vec<f32>>, Vec<Vec<f32>>) {
     let (mut heard, mut sent) = (vec![Vec::new(); 2], vec![Vec::new(); 2]);
     let mut noise = fastrand::Rng::with_seed(4);
@@ -44,10 +44,10 @@ fn runs(hosted: &mut Hosted, blocks: &[usize]) -> (Vec<Vec<f32>>, Vec<Vec<f32>>)
     (heard, sent)
 }
 
-/// A millisecond: what is heard first begins softly.
+/// Fade-in at the start: a millisecond.
 const FADE: usize = 48;
 
-/// What was heard is what was sent, so many frames late.
+/// Asserts that the output is the input, delayed by this number of frames.
 #[track_caller]
 fn is_late_by(delay: usize, (heard, sent): &(Vec<Vec<f32>>, Vec<Vec<f32>>)) {
     for (heard, sent) in heard.iter().zip(sent) {
@@ -58,7 +58,7 @@ fn is_late_by(delay: usize, (heard, sent): &(Vec<Vec<f32>>, Vec<Vec<f32>>)) {
     }
 }
 
-/// A process in which the worker is not there does well.
+/// A process without the worker succeeds.
 fn offline(call: Call) {
     let scene = Scene::new();
     absent(&scene);
@@ -66,7 +66,8 @@ fn offline(call: Call) {
     did_well(call.with("TAUT_OFFLOAD_STAND_IN", "dry").run());
 }
 
-/// Four seconds of sound as fast as a thread can: a host that catches up, or fills its buffers, or renders.
+/// Four seconds of sound as fast as a thread can: a host that catches up, fills its buffers, or
+/// renders.
 fn hurries(scheduler: Scheduler) {
     let run = || {
         let mut verb = verb();
@@ -80,7 +81,7 @@ fn hurries(scheduler: Scheduler) {
     }
 }
 
-/// The report of a host that hurries while its worker is not there.
+/// Report of a hurrying host without its worker.
 fn hurried(call: Call) -> Value {
     let scene = Scene::new();
     absent(&scene);
@@ -134,7 +135,7 @@ mod exclusive {
             |call| {
                 let report = hurried(call);
                 let waited = report["waited_us"].as_f64().unwrap();
-                // It is 250 ms ahead when it is known, of which 50 ms are left.
+                // It is 250 ms ahead when it is detected, of which 50 ms are left.
                 assert!((0.19e6..1e6).contains(&waited), "{waited}");
                 assert_eq!(report["rendered"], true);
             },
@@ -149,7 +150,7 @@ mod exclusive {
             verb.activate();
             is_late_by(128, &runs(&mut verb, &[128; 20]));
             drop(verb);
-            // Not even its latency is anywhere.
+            // Its latency output is not connected either.
             let mut deaf = self::verb();
             deaf.unconnected = (0..7).collect();
             deaf.activate();
@@ -214,7 +215,7 @@ mod exclusive {
             let fork = unsafe { libc::fork() };
             if fork == 0 {
                 let (heard, sent) = runs(&mut verb, &[64; 20]);
-                // Nor does it end what is its maker's.
+                // It does not end resources of its parent either.
                 drop(verb);
                 // SAFETY: it ends this process.
                 unsafe { libc::_exit((heard != sent).into()) };

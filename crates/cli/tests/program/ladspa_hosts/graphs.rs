@@ -1,5 +1,5 @@
-//! Hosts that live in graphs with a clock: JACK, PipeWire. What comes back is held against the plugin here as it
-//! plays.
+//! Hosts in graphs with a clock: JACK and PipeWire. Each result is compared with the local plugin
+//! during playback.
 
 use serde_json::Value;
 
@@ -9,8 +9,8 @@ use crate::common::jack::Server;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::pcm::is_there;
 
-/// What the instance that ran says: it played, and whatever came back was right. How much came back in time is
-/// another matter on a machine that is busy.
+/// Report of the instance: it played, and all returned blocks were right. The number of blocks in
+/// time depends on the machine.
 #[track_caller]
 fn played_what_it_should(reports: &[Value]) {
     let ran: Vec<&Value> = reports.iter().filter(|report| report["blocks"] != 0).collect();

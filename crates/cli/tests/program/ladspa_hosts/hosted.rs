@@ -1,4 +1,4 @@
-//! A host: loads a library as hosts do, and runs a plugin of it in buffers of its own.
+//! A host: loads a library as hosts do, and runs one of its plugins in its own buffers.
 
 use core::ffi::{CStr, c_int, c_ulong};
 use std::ffi::CString;
@@ -8,7 +8,7 @@ use tautline_host::ladspa::abi::{
     AUDIO, CONTROL, Descriptor, Handle, INPUT, LATENCY, OUTPUT, RangeHint,
 };
 
-/// The plugins of a library, which stays loaded.
+/// Plugins of a library, which stays loaded.
 pub(crate) fn load(path: &Path) -> Vec<&'static Descriptor> {
     let name = CString::new(path.to_str().unwrap()).unwrap();
     // SAFETY: a library of plugins, which does what such libraries do when they are loaded.
@@ -24,13 +24,13 @@ pub(crate) fn load(path: &Path) -> Vec<&'static Descriptor> {
     (0..).map_while(|index| unsafe { entry(index).as_ref() }).collect()
 }
 
-/// The label of a plugin.
+/// Label of a plugin.
 pub(crate) fn label(descriptor: &Descriptor) -> &str {
     // SAFETY: a label, by the header.
     unsafe { CStr::from_ptr(descriptor.label) }.to_str().unwrap()
 }
 
-/// The plugin of this label.
+/// The plugin with this label.
 pub(crate) fn find(plugins: &[&'static Descriptor], wanted: &str) -> &'static Descriptor {
     let found = plugins.iter().find(|descriptor| label(descriptor) == wanted);
     found.unwrap_or_else(|| panic!("no {wanted}"))
@@ -43,14 +43,14 @@ pub(crate) struct Hosted {
     hints: Vec<RangeHint>,
     latency: Option<usize>,
     begins: bool,
-    /// A buffer for each port of sound, and a value for each control, as they are connected.
+    /// Buffers of audio ports and values of controls.
     buffers: Vec<Vec<f32>>,
     connected: Vec<*mut f32>,
-    /// Which ports are left unconnected.
+    /// Ports to leave unconnected.
     pub(crate) unconnected: Vec<usize>,
-    /// It adds to what is in its outputs, which is 1, and multiplies by this before.
+    /// Uses `run_adding` on outputs of 1, with this gain.
     pub(crate) gain: Option<f32>,
-    /// Outputs are where inputs are, as far as there are as many.
+    /// Outputs share the buffers of inputs, as far as possible.
     pub(crate) in_place: bool,
 }
 
@@ -93,13 +93,13 @@ impl Hosted {
         (0..self.kinds.len()).filter(|port| self.kinds[*port] == kind).collect()
     }
 
-    /// The hints of its controls.
+    /// Range hints of its controls.
     pub(crate) fn controls(&self) -> Vec<RangeHint> {
         self.ports(INPUT | CONTROL).into_iter().map(|port| self.hints[port]).collect()
     }
 
-    /// Activates it when its ports are connected and its controls set, right before it runs: some plugins look at
-    /// them then.
+    /// Activates it right before the first run, with ports connected and controls set: some plugins
+    /// read them then.
     pub(crate) fn activate(&mut self) {
         self.begins = true;
     }
@@ -111,13 +111,13 @@ impl Hosted {
         }
     }
 
-    /// Runs it over these inputs: what its outputs are.
+    /// Runs it over these inputs; returns its outputs.
     pub(crate) fn run(&mut self, inputs: &[&[f32]], controls: &[f32]) -> Vec<Vec<f32>> {
         let frames = inputs.first().map_or(0, |input| input.len());
         self.run_for(frames, inputs, controls)
     }
 
-    /// The same where there may be no inputs.
+    /// The same, also without inputs.
     pub(crate) fn run_for(
         &mut self,
         frames: usize,
@@ -160,8 +160,8 @@ impl Hosted {
         audio_out.into_iter().map(|port| self.buffers[places[port]].clone()).collect()
     }
 
-    /// Connects each port to a buffer, if it is not connected to that. Controls have their defaults when they are:
-    /// some plugins look at them then, which they should not.
+    /// Connects each port to its buffer, unless connected. Controls have their defaults then: some
+    /// plugins read them, although they should not.
     fn connect(&mut self, places: &[usize]) {
         let connect = self.descriptor.connect_port.unwrap();
         for (port, place) in places.iter().enumerate() {
@@ -178,7 +178,7 @@ impl Hosted {
         }
     }
 
-    /// What its controls told, but for the latency.
+    /// Its output controls, except for the latency.
     pub(crate) fn reported(&self) -> Vec<f32> {
         let reported = self.ports(OUTPUT | CONTROL).into_iter();
         reported

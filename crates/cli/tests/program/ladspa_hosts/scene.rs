@@ -1,4 +1,4 @@
-//! A host's folder with `tautline.so` in it, and a catalogue.
+//! A host's folder with `tautline.so` and a catalogue.
 
 use std::any::type_name;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::common::Folder;
 use crate::common::program::{Call, Ended, call, words};
 
-/// What a host finds, and nothing else of this machine's.
+/// Environment of a host, isolated from this machine.
 pub(crate) struct Scene {
     pub(crate) folder: Folder,
 }
@@ -35,7 +35,7 @@ impl Scene {
         self.folder.file("cache/tautline/plugins.json")
     }
 
-    /// A catalogue file, as `taut plugins --save` writes it.
+    /// A catalogue file, as written by `taut plugins --save`.
     pub(crate) fn saves(&self, address: &str, name: &str, plugins: Vec<Value>) {
         let catalogue = json!({ "version": 1, "worker": name, "plugins": plugins });
         let worker = json!({ "address": address, "name": name, "catalogue": catalogue });
@@ -56,18 +56,18 @@ impl Scene {
     }
 }
 
-/// Whether this process is one that [`alone`] began.
+/// Whether this process was started by [`alone`].
 const INSIDE: &str = "TAUT_TEST_INSIDE";
 
-/// Does something in a process of its own: what a library learns when it is loaded it learns but once. `outside` makes
-/// the process's scene, and has the call that runs the same test inside.
+/// Runs code in a separate process, as a library initializes only once. `outside` creates the scene
+/// of the process, and gets the call that runs the same test inside.
 pub(crate) fn alone<Inside: FnOnce(), Outside: FnOnce(Call)>(inside: Inside, outside: Outside) {
     if std::env::var_os(INSIDE).is_some() {
         return inside();
     }
     let program = std::env::current_exe().unwrap();
-    // `program::MODULE::TEST::{{closure}}`: a closure bears the path of the function that it is in, and one of both is
-    // a closure of the test's.
+    // `program::MODULE::TEST::{{closure}}`: the name of a closure contains the path of its
+    // function, and one of both is a closure of the test.
     let mut paths = [type_name::<Inside>(), type_name::<Outside>()].into_iter();
     let path = paths.find_map(|path| path.split_once("::{{closure}}")).expect("a closure").0;
     let (_, test) = path.split_once("::").unwrap();
@@ -75,7 +75,7 @@ pub(crate) fn alone<Inside: FnOnce(), Outside: FnOnce(Call)>(inside: Inside, out
     outside(call(program.to_str().unwrap(), words(&line)).with(INSIDE, "1"));
 }
 
-/// What a test inside wrote on standard output, without what the tests' runner writes.
+/// Standard output of a test inside, without lines of the test runner.
 pub(crate) fn did_well(ended: Ended) -> Vec<String> {
     let ended = ended.well();
     let of_ours = |line: &&str| {
@@ -86,7 +86,7 @@ pub(crate) fn did_well(ended: Ended) -> Vec<String> {
     ended.said
 }
 
-/// A port, in the words of a catalogue.
+/// A port in catalogue format.
 pub(crate) fn port(name: &str, descriptor: u32, hints: u32, bounds: (f32, f32)) -> Value {
     let (lower, upper) = bounds;
     json!({ "name": name, "descriptor": descriptor, "hints": hints, "lower": lower, "upper": upper })

@@ -1,4 +1,4 @@
-//! Plugins that a worker on this host runs: what comes back is what they play here, bit for bit.
+//! Plugins run by a worker on this host: results match the local plugin bit for bit.
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::pcm::is_there;
 
-/// Plugins that do not play the same twice on one host either, or do worse.
+/// Plugins that are not deterministic even on one host, or worse.
 const UNSTEADY: [(&[&str], &str); 5] = [
     (
         &[
@@ -64,7 +64,8 @@ const UNSTEADY: [(&[&str], &str); 5] = [
     (&["tap_reflector:tap_reflector"], "it does not come back from a run when its controls move"),
 ];
 
-/// Blocks of a host that varies them, also without frames. The first two are the longest: by them the delay is learnt.
+/// Block lengths of a host that varies them, including 0. The first two are the longest, so they
+/// determine the delay.
 fn varied(frames: usize) -> Vec<usize> {
     let (mut blocks, mut noise) = (vec![256, 256], fastrand::Rng::with_seed(7));
     let mut left = frames - 512;
@@ -77,7 +78,7 @@ fn varied(frames: usize) -> Vec<usize> {
     blocks
 }
 
-/// Each plugin of the machine, here and at the worker, whatever the host's blocks.
+/// Each plugin of the machine, local and at the worker, with any block lengths.
 fn all_are_the_same(sound: &[f32]) {
     let blocks = varied(sound.len());
     let (mut same, mut unsteady, mut wrong) = (0, 0, Vec::new());
@@ -106,7 +107,7 @@ fn all_are_the_same(sound: &[f32]) {
 
 /// The proxy of a reverb, and the reverb.
 const REVERB: &str = "cmt:freeverb3@studio";
-/// Two inputs and two outputs, and as many controls as any of it.
+/// Two inputs and two outputs, with the largest number of controls.
 fn reverb() -> [Hosted; 2] {
     here_and_there(find(&proxies(), REVERB)).map(|descriptor| Hosted::new(descriptor, RATE))
 }
@@ -119,12 +120,12 @@ fn applyplugin_writes_the_same_file_through_a_worker() {
     let Some(worked) = Worked::start() else { return };
     let folder = &worked.scene.folder;
     let shape = Shape { coding: FileCoding::L16, channels: 1, ..Shape::STEREO_24 };
-    // What is louder than 1 applyplugin makes quieter, by its whole file.
+    // applyplugin scales sound above 1, over its whole file.
     let sound = Sound::noise(shape, 1000, 3).quieter().quieter();
     sound.write(&folder.file("in.wav"));
     let path = format!("{}:{PLUGINS}", folder.file("ladspa").display());
-    // Of one input and one output: applyplugin has both in one place, and some that have more outputs
-    // read then what they wrote.
+    // Plugins with one input and one output: applyplugin shares the buffer, and some plugins with
+    // more outputs would read what they wrote.
     for (file, plugin) in [
         ("cmt", "delay_5s"),
         ("cmt", "lpf"),
@@ -157,13 +158,14 @@ fn applyplugin_writes_the_same_file_through_a_worker() {
     }
 }
 
-/// Tells the test outside how far this process is.
+/// Reports the progress to the test outside.
 fn say(what: &str) {
     use std::io::Write;
     std::io::stderr().write_all(format!("{what}\n").as_bytes()).unwrap();
 }
 
-/// Runs the reverb here and there, and half-way waits until outside something was done to the worker.
+/// Runs the reverb locally and remotely; halfway it waits until the test outside has acted on the
+/// worker.
 fn halves_are_the_same() {
     let mut both = reverb();
     both.iter_mut().for_each(Hosted::activate);
@@ -222,7 +224,7 @@ mod exclusive {
             let played = runs(&mut both, &blocks, &recording(2));
             assert_eq!(first_difference(&played, 600), None);
             assert_eq!(both[1].latency(), Some(600.0));
-            // And once more from the beginning.
+            // Once more from the start.
             both.iter_mut().for_each(Hosted::deactivate);
             both.iter_mut().for_each(Hosted::activate);
             assert_eq!(first_difference(&runs(&mut both, &blocks, &recording(2)), 600), None);
@@ -253,7 +255,7 @@ mod exclusive {
             let compared = &report["compared"];
             assert_eq!(compared["samples"], 2 * (100 - 1) * 256, "{report:#}");
             assert_eq!(compared["bit_identical"], true, "{report:#}");
-            // Less than ten seconds are a span of their own at the end.
+            // A remainder of less than ten seconds is a separate span.
             let spans = compared["spans"].as_array().unwrap();
             assert_eq!((spans.len(), &spans[0]["equal"]), (1, &compared["samples"]), "{report:#}");
             snapshot!(report["said"].to_string());
@@ -267,17 +269,17 @@ mod exclusive {
             let mut both = reverb();
             both.iter_mut().for_each(Hosted::activate);
             let sound = recording(1);
-            // Not the silence that it begins with.
+            // Not the initial silence.
             let inputs = [&sound[24_000..24_256], &sound[24_256..24_512]];
             let live = |hosted: &mut Hosted| {
-                // Wet is not dry: the reverb's own sound differs from its input.
+                // Wet differs from dry: the reverb changes its input.
                 let controls = vec![0.3; hosted.controls().len()];
                 let outputs = hosted.run(&inputs, &controls);
                 outputs[0].iter().zip(inputs[0]).any(|(out, dry)| (out - dry).abs() > 1e-6)
             };
             let until = std::time::Instant::now() + crate::common::program::TIMEOUT;
             let await_it = |hosted: &mut Hosted, wanted: bool| {
-                // Ten in a row: a single one may be on its way.
+                // Ten in a row: a single one may be in transit.
                 let (mut row, mut since) = (0, now());
                 while row < 10 {
                     assert!(std::time::Instant::now() < until, "it never was live: {wanted}");
@@ -315,7 +317,7 @@ mod exclusive {
                     .parse::<i64>()
                     .ok()
             });
-            // For people: how long it took hangs on who else uses the machine.
+            // For information: the duration depends on other users of the machine.
             eprintln!("live again {} us after the worker is", since.unwrap() - answers);
             let report = worked.reports().pop().unwrap();
             assert_eq!(report["streams_opened"]["worker"], 2, "{report:#}");
@@ -352,7 +354,7 @@ mod exclusive {
 
     #[test]
     fn a_render_waits_for_a_worker_that_stands_still() {
-        // Whether it renders it is told by its pace.
+        // Rendering is detected from the pace.
         shared(|| {
             alone(halves_are_the_same, |call| {
                 let Some(worked) = Worked::start() else { return };
@@ -361,7 +363,7 @@ mod exclusive {
                 let running = call.asked().start().wait_for("inside: half");
                 worked.signal_children("-STOP");
                 let running = running.tell("go on");
-                // How long it stands still is the matter: longer than any wait but a render's.
+                // The duration of the stall matters: longer than any wait except a render's.
                 std::thread::sleep(std::time::Duration::from_millis(300));
                 worked.signal_children("-CONT");
                 did_well(running.end());

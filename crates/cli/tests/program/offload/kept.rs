@@ -1,4 +1,4 @@
-//! What `taut plugins` keeps for hosts, and of whom.
+//! Plugins saved by `taut plugins` for hosts.
 
 use std::net::SocketAddr;
 use tautline_trial::snapshot;
@@ -11,7 +11,7 @@ use crate::common::program::{Call, Ended};
 use crate::common::said;
 use crate::errors::is_refused;
 
-/// A cache folder, and a folder without a `tautline.toml` or with one.
+/// A cache folder, and a folder with or without a `tautline.toml`.
 struct Desk {
     cache: Folder,
     folder: Folder,
@@ -22,7 +22,7 @@ impl Desk {
         Self { cache: Folder::new(), folder: Folder::new() }
     }
 
-    /// At which nothing but this was kept, of workers that have no plugins.
+    /// With only these saved workers, without plugins.
     fn keeping(addresses: &[&str]) -> Self {
         let desk = Self::new();
         let worker = |address: &&str| {
@@ -46,7 +46,7 @@ impl Desk {
         self.call(line).run()
     }
 
-    /// The addresses of whom something is kept.
+    /// Addresses of saved workers.
     fn kept(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.cache.file("tautline/plugins.json")).unwrap();
         let kept: Value = serde_json::from_str(&text).unwrap();
@@ -73,7 +73,7 @@ fn says(ended: &Ended, sentence: &str) {
 fn what_is_saved_is_told_and_a_name_stands_for_the_worker_saved_last() {
     let (workers, desk) = (two_workers(), Desk::new());
     let [one, other] = addresses(&workers);
-    // Of one host, and nobody named them.
+    // Of one host, without given names.
     desk.run(&format!("plugins --worker {one} --save")).well();
     let saved = desk.run(&format!("plugins --worker {other} --save")).well();
     assert_eq!(desk.kept(), [one.to_string(), other.to_string()]);
@@ -95,7 +95,7 @@ fn what_is_saved_is_told_and_a_name_stands_for_the_worker_saved_last() {
 
 #[test]
 fn saved_plugins_are_listed_by_their_labels_without_asking() {
-    // Workers that nobody could ask.
+    // Workers that cannot be reached.
     let desk = Desk::keeping(&["attic=127.0.0.1:1", "studio=127.0.0.1:2"]);
     let port = |name: &str, descriptor: u32| json!({ "name": name, "descriptor": descriptor, "hints": 0, "lower": 0.0, "upper": 0.0 });
     let ports = [port("In", 9), port("Out", 10)];
@@ -169,7 +169,7 @@ fn where_a_word_could_mean_two_workers_each_is_told_as_it_can_be_typed() {
         ("10.77.0.2", ["10.77.0.2:17230", "studio=10.77.0.2:17230"]),
         ("10.77.0.2", ["rack=10.77.0.2:9000", "studio=10.77.0.2:17230"]),
         ("127.0.0.1", ["127.0.0.1:1", "127.0.0.1:2"]),
-        // As they were kept when a name stood for several.
+        // As saved when a name meant several workers.
         ("studio", ["studio=10.77.0.2:17230", "studio=10.77.0.3:17230"]),
     ] {
         for meant in all {
@@ -200,7 +200,7 @@ fn workers_that_answer_are_listed_and_kept_beside_one_that_does_not() {
         let desk = Desk::keeping(&["attic=127.0.0.1:1"]);
         let ended = desk.run(&format!("{ask} --save --report {report}"));
         assert_eq!(ended.status, Some(3), "{ended:#?}");
-        says(&ended, "taut: attic=127.0.0.1:1: ");
+        says(&ended, "error: attic=127.0.0.1:1: ");
         let kept = ["attic=127.0.0.1:1", &format!("studio={one}"), &format!("rack={other}")];
         assert_eq!(desk.kept(), kept);
         for name in ["studio", "rack"] {
@@ -219,8 +219,8 @@ fn each_worker_that_does_not_answer_has_its_sentence_and_without_any_nothing_is_
     let ended = desk.run(line);
     assert_eq!((ended.status, &*ended.out), (Some(3), ""), "{ended:#?}");
     let [attic, rack] = ended.said.as_slice() else { panic!("not two lines: {ended:#?}") };
-    assert!(attic.starts_with("taut: attic=127.0.0.1:1: "), "{attic}");
-    assert!(rack.starts_with("taut: rack=127.0.0.1:2: "), "{rack}");
+    assert!(attic.starts_with("error: attic=127.0.0.1:1: "), "{attic}");
+    assert!(rack.starts_with("error: rack=127.0.0.1:2: "), "{rack}");
     assert_eq!(desk.kept(), ["attic=127.0.0.1:1"]);
 }
 
@@ -234,9 +234,10 @@ fn a_folder_of_ladspa_path_that_is_not_there_is_said_with_the_mend() {
         snapshot!(path, sentence);
         let worker = desk.call("work --listen 127.0.0.1:0 --scheduler other").listened_to();
         let running = worker.with("LADSPA_PATH", &path).start().wait_for("worker at ");
-        assert!(running.said().any(|line| line == sentence), "{:#?}", running.said().last());
+        let is_reported = |line: &String| sentence.lines().next() == Some(line);
+        assert!(running.said().any(is_reported), "{:#?}", running.said().last());
     }
-    // Not every machine has each of the usual ones, and scripts/install names them.
+    // Not every machine has each default folder, and scripts/install names them.
     let usual = format!("{there}:/usr/local/lib/ladspa:/usr/lib/ladspa");
     let listed = desk.call("plugins").with("LADSPA_PATH", usual).run().well();
     assert!(listed.said.is_empty(), "{listed:#?}");

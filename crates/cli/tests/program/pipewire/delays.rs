@@ -7,7 +7,7 @@ use crate::common::host::{mostly, steady, timed};
 use crate::common::program::Running;
 use crate::common::said;
 
-/// What `taut lab delay` makes of the way between two nodes, in frames, and how sure it is.
+/// Result of `taut lab delay` for the path between two nodes, in frames, and its uncertainty.
 pub(super) fn delay(lab: Running) -> (f64, f64) {
     let report = lab.end().report().0;
     let row = &report["rows"][0];
@@ -40,7 +40,7 @@ mod exclusive {
         timed(|| {
             let Some(desktop) = Desktop::start() else { return };
             let lab = lab(&desktop, "pipewire:Marks", "pipewire:Ear", 10);
-            // A connection is agreed on with both nodes, which answer once both are run.
+            // A connection is negotiated with both nodes, which answer once both run.
             let lab = lab.wait_for(said::MARKS_PLAYED);
             for (name, ports) in [("Marks", 2), ("Ear", 4)] {
                 desktop.node(name, ports);
@@ -57,7 +57,7 @@ mod exclusive {
         steady(|| {
             let Some(desktop) = Desktop::with_cycles_of(1024) else { return };
             let lab = lab_with(1024, &desktop, ("pipewire:Loop", "pipewire:Loop"), 3);
-            // Two in and two out, of one node.
+            // Two inputs and two outputs of one node.
             desktop.node("Loop", 4);
             desktop.runs("Loop");
             for channel in [1, 2] {

@@ -1,4 +1,4 @@
-//! Beside PipeWire's own modules for RTP.
+//! Interoperation with PipeWire's RTP modules.
 
 use std::net::{Ipv4Addr, UdpSocket};
 
@@ -8,9 +8,9 @@ use crate::common::free_udp_ports;
 use crate::common::host::steady;
 use crate::common::sound::Sound;
 
-/// Announces what is described in a file to an `rtp-source` of PipeWire that hears of streams so
-/// (RFC 2974 §6): later ones are told in their configuration, where the address of a host would stand
-/// for one UDP port of it alone (1.4.2 connects its socket with its own).
+/// Announces a description in a file to PipeWire's `rtp-source`, which learns of streams this way
+/// (RFC 2974 §6): later versions take it from their configuration, where a host address would
+/// select one UDP port only (1.4.2 connects its socket to its own).
 fn announce(description: &std::path::Path, port: u16) {
     let mut packet = vec![0x20, 0, 0x12, 0x34, 127, 0, 0, 1];
     packet.extend(b"application/sdp\0");
@@ -48,7 +48,7 @@ mod exclusive {
                 report.missed_nothing();
                 return Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
             }
-            // It leaves its packets to a timer and tells nothing of its clock, so that they are followed by
+            // A timer sends its packets and it reports no clock, so they are followed by
             // resampling.
             for counter in ["lost", "late", "underrun_discarded", "missing_frames"] {
                 assert_eq!(report.count(counter), 0, "{counter}: {:#}", report.0);
@@ -81,7 +81,7 @@ mod exclusive {
             desktop.wait_for("a recorder", |objects| is_linked(objects, "file:sent.wav", "pw-cat"));
             send(&desktop, "file:sent.wav", &to).end().well();
             stop(record);
-            // It follows our card by resampling, so that no frame is as it was.
+            // It follows our card by resampling, so no frame is unchanged.
             let heard = Sound::read(&desktop.folder().join("heard.wav"));
             let sounding = (0..heard.frames()).filter(|at| heard.frame(*at)[0] != 0).count();
             assert!(sounding * 2 > sent.frames(), "{sounding} of {} frames sound", sent.frames());

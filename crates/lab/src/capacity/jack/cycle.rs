@@ -205,10 +205,10 @@ mod tests {
         let (flow, job) = called(0..52);
         assert_eq!((flow, job.cycle.0), (Flow::Finished, 36));
         assert_eq!((job.log.due, job.log.missed.len()), (20, 0));
-        assert_eq!(job.log.jack_xruns, Some(20), "told while they counted, and not before");
+        assert_eq!(job.log.jack_xruns, Some(20), "reported while they count, and not before");
         assert!(job.log.lasted > Span::ZERO && job.runs_as == Some(Scheduler::current()));
         let (flow, job) = called(0..51);
-        assert_eq!((flow, job.log.due), (Flow::Continue, 20), "what is told later is waited for");
+        assert_eq!((flow, job.log.due), (Flow::Continue, 20), "late reports are waited for");
     }
 
     #[test]

@@ -140,7 +140,7 @@ fn capture_that_breaks_off_is_noted_and_one_without_frames_is_void() {
     let whole = pcap(&network());
     let report = of_capture(&whole[..whole.len() - 10]);
     assert_eq!(figure(&report.rows[0], "packets"), 108.0);
-    assert!(report.notes[0].contains("breaks off"), "{report}");
+    assert!(report.notes[0].contains("ends within a frame"), "{report}");
     for empty in [pcap(&[]), Vec::new(), b"RIFF....WAVE, which is no capture at all".to_vec()] {
         let report = of_capture(&empty[..]);
         assert!(report.rows[0].invalid.is_some() && !report.says_something(), "{report}");

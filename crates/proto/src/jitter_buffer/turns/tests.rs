@@ -25,12 +25,12 @@ fn slot(sequence: i64, first: i64, frames: i64) -> Slot {
     }
 }
 
-/// A packet of default length at its regular position.
+/// Returns a packet of default length at its regular position.
 fn usual(sequence: i64) -> Slot {
     slot(sequence, sequence * PACKET, PACKET)
 }
 
-/// A source that sent these packets: number, first frame, frames.
+/// Creates a source that sent these packets (number, first frame, frames).
 fn source(sent: &[(i64, i64, i64)]) -> Source {
     let mut source: Option<Source> = None;
     for &(sequence, first, frames) in sent {
@@ -52,13 +52,13 @@ fn source(sent: &[(i64, i64, i64)]) -> Source {
     source.unwrap()
 }
 
-/// A source that sent this many packets of default length.
+/// Creates a source that sent this many packets of default length.
 fn after(packets: i64) -> Source {
     let sent: Vec<_> = (0..packets).map(|number| (number, number * PACKET, PACKET)).collect();
     source(&sent)
 }
 
-/// Ends the turns of a block: returns the reported numbers and the counts.
+/// Ends the turns of a block. Returns the reported numbers and the counts.
 fn take(turns: &mut Turns, source: &Source, frames: Range<i64>) -> (Vec<i64>, u64, u64) {
     let mut reported = Vec::new();
     let frames = media(frames.start)..media(frames.end);
@@ -74,13 +74,13 @@ fn each_packet_has_its_turn_when_its_first_frame_is_played() {
         assert!(!turns.keep(&usual(sequence)));
     }
     assert_eq!(take(&mut turns, &source, 0..48), (vec![0], 0, 0));
-    assert_eq!(take(&mut turns, &source, 48..49), (vec![1], 0, 0), "its first frame is enough");
+    assert_eq!(take(&mut turns, &source, 48..49), (vec![1], 0, 0), "its first frame is sufficient");
     assert_eq!(take(&mut turns, &source, 49..96), (vec![], 0, 0));
     assert_eq!(take(&mut turns, &source, 96..144), (vec![2], 0, 0));
-    assert_eq!(take(&mut turns, &source, 144..145), (vec![], 1, 0), "the fourth did not come");
+    assert_eq!(take(&mut turns, &source, 144..145), (vec![], 1, 0), "the fourth is missing");
     assert!(turns.has(2) && !turns.has(3));
-    assert!(turns.keep(&usual(3)), "and comes now");
-    assert_eq!(take(&mut turns, &source, 145..192), (vec![], 0, 0), "nobody is told of it");
+    assert!(turns.keep(&usual(3)), "the fourth arrives late");
+    assert_eq!(take(&mut turns, &source, 145..192), (vec![], 0, 0), "it is not reported");
     assert_eq!(take(&mut turns, &source, 192..500), (vec![4], 0, 0));
     assert_eq!(take(&mut turns, &source, 500..1000), (vec![], 0, 0), "nothing was sent after it");
 }
@@ -105,7 +105,7 @@ fn what_a_sender_leaves_out_between_two_packets_is_skipped_and_not_lost() {
     assert_eq!(take(&mut turns, &source, 0..100), (vec![0, 1], 0, 4));
     assert_eq!(take(&mut turns, &source, 100..190), (vec![], 0, 90));
     assert_eq!(take(&mut turns, &source, 190..300), (vec![2], 0, 6));
-    // If a packet is missing, the gap next to it is unknown.
+    // If a packet is missing, the gap next to it is not known.
     let mut turns = Turns::new(16);
     turns.keep(&slot(0, 0, 48));
     turns.keep(&slot(2, 196, 48));
@@ -114,7 +114,7 @@ fn what_a_sender_leaves_out_between_two_packets_is_skipped_and_not_lost() {
 
 #[test]
 fn a_packet_that_is_missing_begins_where_the_one_before_it_ended() {
-    // The third is longer than the others.
+    // The third packet is longer than the others.
     let sent = [(0, 0, 48), (1, 48, 48), (2, 96, 96), (3, 192, 48)];
     let mut turns = Turns::new(16);
     for &(sequence, first, frames) in &sent[..2] {
@@ -123,7 +123,7 @@ fn a_packet_that_is_missing_begins_where_the_one_before_it_ended() {
     let source = source(&sent);
     assert_eq!(take(&mut turns, &source, 0..96), (vec![0, 1], 0, 0));
     assert_eq!(take(&mut turns, &source, 96..97), (vec![], 1, 0));
-    // The fourth is assumed to follow after the newest packet's length, and was received.
+    // The fourth packet is assumed to follow at the newest packet's length, and was received.
     turns.keep(&slot(3, 192, 48));
     assert_eq!(take(&mut turns, &source, 97..192), (vec![], 0, 0));
     assert_eq!(take(&mut turns, &source, 192..193), (vec![3], 0, 0));
@@ -131,7 +131,7 @@ fn a_packet_that_is_missing_begins_where_the_one_before_it_ended() {
 
 #[test]
 fn a_packet_that_is_missing_begins_before_the_next_that_came() {
-    // The newest packet is long; the lost ones were short.
+    // The newest packet is long. The lost packets were short.
     let sent = [(0, 0, 10), (1, 10, 10), (2, 20, 10), (3, 30, 100)];
     let source = source(&sent);
     let mut turns = Turns::new(16);
@@ -171,14 +171,14 @@ fn turns_are_ended_for_packets_that_need_their_places() {
     turns.keep(&usual(0));
     turns.keep(&Slot { repaired: true, ..usual(1) });
     turns.keep(&Slot { whole: false, ..usual(2) });
-    // The fourth is missing.
+    // The fourth packet is missing.
     turns.keep(&usual(4));
     let ended = |given_up: Abandoned| (given_up.lost, given_up.unheard);
     assert_eq!(ended(turns.make_room(7, || None)), (0, 0), "there are eight places");
     assert_eq!(ended(turns.make_room(8, || None)), (0, 1));
     assert_eq!(ended(turns.make_room(8, || None)), (0, 0));
     assert_eq!(ended(turns.make_room(12, || None)), (1, 1));
-    // After an outage of hours only the eight awaited packets count as lost.
+    // After an outage of hours, only the eight expected packets count as lost.
     assert_eq!(ended(turns.make_room(1_000_000, || None)), (8, 0));
     assert_eq!(ended(turns.make_room(i64::MIN, || None)), (0, 0));
 }
@@ -191,7 +191,7 @@ fn a_turn_after_one_that_was_ended_begins_where_that_packet_did() {
     turns.keep(&slot(3, 1030, 10));
     turns.begin(3);
     turns.make_room(11, || None);
-    // Packet 4 is missing: it begins at the end of the third, not at the start of the stream.
+    // Packet 4 is missing. It begins at the end of the third, not at the start of the stream.
     assert_eq!(take(&mut turns, &source, 1039..1040), (vec![], 0, 0));
     assert_eq!(take(&mut turns, &source, 1040..1041), (vec![], 1, 0));
 }
@@ -205,7 +205,7 @@ fn a_place_belongs_to_one_number() {
     assert!(!turns.has(3) && turns.has(11));
     turns.clear();
     assert!(!turns.has(11));
-    // A packet lost under another number was not lost.
+    // A packet that counted as lost under another number was not lost.
     let source = after(3);
     turns.begin(0);
     assert_eq!(take(&mut turns, &source, 0..48), (vec![], 1, 0));
@@ -273,12 +273,13 @@ fn the_passage_of_a_packet_tells_each_instant_on_this_hosts_clock() {
     assert_eq!((passage.taken, passage.written, passage.dac), (now, now, dac));
     assert_eq!((passage.media, passage.resample, passage.late), (media(48), Span::ZERO, false));
     assert!(passage_of(&Slot { whole: false, ..came }, &placement).late);
-    // Without a capture time in the packet, that of the placement for its first frame is used.
+    // If the packet carries no capture time, the capture time of the placement for its first frame
+    // is used.
     let silent = Slot { capture: None, ..came };
     placement.observe_capture(media(0), wall(50_000_000_000));
     let presumed = passage_of(&silent, &placement);
     assert_eq!(presumed.reference, Some(captured));
-    // Without any capture time, presentation minus latency is used.
+    // If there is no capture time at all, presentation time minus latency is used.
     let mut arrivals = Placement::new(Rate::HZ_48000, Span::from_millis(5));
     arrivals.observe_arrival(media(48), Frames::new(48), arrival);
     let stands_in = passage_of(&silent, &arrivals);
@@ -293,7 +294,7 @@ fn what_has_no_place_and_is_still_to_be_heard_is_not_followed_and_not_unheard() 
     (0..8).for_each(|sequence| {
         turns.keep(&usual(sequence));
     });
-    // Packets before the fourth were due and not requested.
+    // The packets before the fourth were due but not requested.
     let given_up = turns.make_room(13, || Some(media(3 * PACKET)));
     assert_eq!((given_up.lost, given_up.unheard, given_up.unfollowed), (0, 3, 3));
 }

@@ -12,7 +12,7 @@ fn at(millis: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_millis(millis)
 }
 
-/// Requests of a host at time 0, for these destinations.
+/// Returns the requests of a host at time 0, for these destinations.
 fn asks(from: &str, destinations: &[&str], millis: i64) -> Ask {
     let mut ask = Ask::default();
     ask.set_worth(TrustLevel::of(host(from), destinations.iter().copied().map(host)));
@@ -33,8 +33,8 @@ fn a_stranger_moves_neither_latency_nor_redundancy() {
     assert_eq!(stranger.worth(), TrustLevel::Stranger);
     assert_eq!(latency([&stranger], LIMITS.latency(false), at(1)), None);
     assert_eq!(losses([&stranger], at(1)), Losses::UNKNOWN);
-    assert_eq!(stranger.longest(), Some(Span::from_secs(2)), "it is told of all the same");
-    // No effect next to a receiver.
+    assert_eq!(stranger.longest(), Some(Span::from_secs(2)), "it is reported nevertheless");
+    // They have no effect next to a receiver.
     let receiver = asks("10.0.0.3", &to, 30);
     let both = [&stranger, &receiver];
     assert_eq!(latency(both, LIMITS.latency(false), at(1)), Some(Span::from_millis(30)));

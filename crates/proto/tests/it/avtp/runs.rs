@@ -1,4 +1,4 @@
-//! A talker that restarts repeatedly within the latency: each run plays to its end.
+//! Tests of a talker that restarts repeatedly within the latency. Each run plays to its end.
 
 use super::*;
 
@@ -21,12 +21,13 @@ fn runs_that_follow_each_other_within_the_latency_are_each_heard_to_their_end_at
         }
         let reported = format!("{restarts} restarts, {aside}/16 aside");
         for (run, (frames, within)) in runs.iter().enumerate() {
-            // The first packet is on probation, and sound after silence fades in for 1 ms.
+            // The first packet is on probation. Sound after silence fades in for 1 ms.
             let begins = if run > 0 { frames.start + 6 + 48 } else { frames.start };
             let last = run as i64 == restarts;
             let ends =
                 if last { frames.end - RATE.frames_within(LATENCY).count() } else { frames.end };
-            // With another run's line the error is below a frame, with its own half a frame.
+            // On the line of another run, the error is below one frame, including the run's own
+            // half frame.
             let off = if (restarts, run) == (4, 3) { part(16) } else { part(8) };
             for frame in begins..ends {
                 let due = START + LATENCY + RATE.span_of(Frames::new(frame)) + *within;
@@ -38,7 +39,7 @@ fn runs_that_follow_each_other_within_the_latency_are_each_heard_to_their_end_at
         }
         let counters = *road.receiver.counters();
         let counted = (counters.lost, counters.late, counters.resyncs, counters.on_probation);
-        // Beyond the limit, the last two share a line.
+        // Beyond the limit, the last two runs share a line.
         let resyncs = restarts.min(3) as u64;
         assert_eq!(counted, (0, 0, resyncs, restarts as u64), "{reported}: {counters:?}");
     }

@@ -1,4 +1,4 @@
-//! Talkers with unexpected packet lengths, and networks that reorder packets.
+//! Tests of talkers with unexpected packet lengths, and of networks that reorder packets.
 
 use super::*;
 
@@ -21,14 +21,14 @@ fn packets_of_any_length_are_heard_whatever_length_the_listener_expects() {
 fn a_talker_that_goes_on_in_packets_of_another_length_loses_nothing() {
     let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
     road.play(300, |_, _| true);
-    // Class B after a restart; and back.
+    // Class B after a restart, then class A again.
     for frames in [12, 6] {
         road.pause(20, false);
         road.talk(Frames::new(frames));
         let before = road.heard.len();
         road.play(300, |_, _| true);
         assert_eq!(road.receiver.counters().lost, 0, "{frames}");
-        // After the pause everything plays: the last 250 ms.
+        // After the pause every frame plays. This checks the last 250 ms.
         let heard = &road.heard[before + 50 * PERIOD.as_len()..];
         assert!(heard.iter().all(|(_, frame)| frame.is_some()), "{frames}");
     }
@@ -54,13 +54,13 @@ fn packets_that_change_places_on_the_way_are_heard_whole() {
         assert_eq!(road.unheard(), [], "{encapsulation:?}");
         let counters = road.receiver.counters();
         assert_eq!((counters.lost, counters.resyncs, counters.invalid), (0, 0, 0));
-        // The last one is still under way.
+        // The last packet is still in flight.
         assert_eq!(counters.reordered, 600 * 8 / 2 - 1, "{encapsulation:?}");
     }
 }
 
 impl Road {
-    /// The talker restarts with this packet length, without notice.
+    /// Restarts the talker with this packet length, without an announcement.
     fn talk(&mut self, packet: Frames) {
         let identity = Identity { stream: STREAM, sequence: 9, timestamp: 0 };
         let format = StreamFormat { packet, ..*self.sender.format() };

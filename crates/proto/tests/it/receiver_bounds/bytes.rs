@@ -1,6 +1,6 @@
-//! Numbers from bytes, for the operations here and the fuzz target `session`.
+//! Reads numbers from bytes, for the operations here and the fuzz target `session`.
 
-/// Reads numbers from the front of the bytes; zeros at the end.
+/// Reads numbers from the front of the bytes. Returns zeros at the end.
 pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
 impl Bytes<'_> {
@@ -18,7 +18,7 @@ impl Bytes<'_> {
         u32::from(self.short()) << 16 | u32::from(self.short())
     }
 
-    /// Small numbers, large ones in steps of `step`, and the ends of the range.
+    /// Returns small numbers, large ones in steps of `step`, or the ends of the range.
     pub(crate) fn long(&mut self, step: i64) -> i64 {
         match self.byte() % 6 {
             0 => 0,

@@ -1,5 +1,5 @@
-//! A receiver with arbitrary input at any time: it must not panic, wrap, allocate, or output
-//! invalid sound.
+//! Test of a receiver with arbitrary input at any time. It must not panic, wrap, allocate, or
+//! output invalid sound.
 
 mod operations;
 
@@ -21,7 +21,7 @@ use crate::road::toy;
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 300,
-        // Previous failures first.
+        // Previous failures run first.
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct(
             "tests/receiver_bounds.proptest-regressions",
         ))),
@@ -50,7 +50,7 @@ fn ten_million_operations_in_any_order_break_no_bound() {
                 (random >> 32) as u8
             })
             .collect();
-        // Printed before, so that the last line is the failing case.
+        // This is printed before the case runs, so the last line is the case that fails.
         eprint!("\rseed {seed}, {operations} operations so far");
         operations += operations::play(&bytes, allocator_calls);
     }

@@ -1,4 +1,4 @@
-//! The whole path, with changes of the packet format while sending.
+//! Tests of the whole path with changes of the packet format during sending.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::endpoint::Author;
@@ -13,7 +13,7 @@ use super::world::{Chance, SSRC, Scene, World, perfect, sample};
 
 const CODINGS: [SampleFormat; 3] = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32];
 
-/// Latency sufficient for all packet lengths and periods here.
+/// Latency that is sufficient for all packet lengths and periods here.
 const PATIENT: Span = Span::from_millis(60);
 
 fn set_sample(world: &mut World, coding: SampleFormat) -> bool {
@@ -44,7 +44,7 @@ fn a_change_of_packet_time_misses_no_frame() {
         let mut world = World::new(scene);
         for (step, packet) in ptimes.into_iter().enumerate() {
             assert!(world.sender.set_packet(Frames::new(packet)));
-            // Another phase of packet and period at each change.
+            // Packet and period have another phase at each change.
             let frames = 48_000 / 4 + 131 * step as i64;
             (0..frames / period).for_each(|_| world.period(perfect));
             let format = world.receiver.format();
@@ -178,7 +178,7 @@ fn a_change_that_no_datagram_can_hold_is_refused_and_nothing_changes() {
     let longest = Rate::HZ_48000.frames_within(PTIME_RANGE.1);
     assert!(!world.sender.set_packet(longest), "64 channels of 20 ms");
     assert!(!world.sender.set_packet(Frames::ZERO), "no packet is empty");
-    // 64 channels of three bytes: 340 frames fit; of four bytes 255.
+    // 64 channels: 340 frames fit with three bytes per sample, 255 frames with four.
     assert!(world.sender.set_packet(Frames::new(300)));
     assert!(!set_sample(&mut world, SampleFormat::F32));
     (0..400).for_each(|_| world.period(perfect));
@@ -199,7 +199,7 @@ fn a_change_of_latency_misses_no_frame_whichever_way_it_goes() {
             let next = 3 + i64::from(chance.below(longest as u32 - 3));
             let reported = format!("seed {seed}, step {steps}, from {latency} to {next} ms");
             world.receiver.set_link_offset(Span::from_millis(next));
-            // Small changes use resampling at a third of a cent: 5 s per millisecond.
+            // Small changes use resampling at a third of a cent, which takes 5 s per millisecond.
             let periods = if (next - latency).abs() <= 1 { 6000 } else { 200 };
             (0..periods).for_each(|_| world.period(perfect));
             let counters = world.receiver.counters();
@@ -219,7 +219,7 @@ fn a_sender_that_said_goodbye_here_and_sends_again_is_back() {
     (0..1000).for_each(|_| world.period(perfect));
     let said_goodbye = |world: &World| world.receiver.source().map(|source| source.said_goodbye());
     world.receiver.say_goodbye(Author::of(SSRC));
-    // Packets under way have no effect.
+    // Packets in flight have no effect.
     (0..10).for_each(|_| world.period(perfect));
     assert_eq!(said_goodbye(&world), Some(true));
     (0..500).for_each(|_| world.period(|_| vec![]));

@@ -1,4 +1,4 @@
-//! The whole path with card drift, late or improving mappings, and device underruns.
+//! Tests of the whole path with card drift, late or improving mappings, and device underruns.
 
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
@@ -8,14 +8,14 @@ use tautline_proto::units::Ppm;
 
 use super::world::{SSRC, Scene, WALL, World, perfect, sample};
 
-/// Deviation of each block's advance from a period, in frames.
+/// Returns how far the advance of each block deviates from a period, in frames.
 fn steps(world: &World) -> Vec<f64> {
     let media: Vec<_> = world.heard.pulled.iter().filter_map(|pulled| pulled.media).collect();
     let period = world.scene.period.count() as f64;
     media.windows(2).map(|two| (two[1] - two[0]).as_f64() - period).collect()
 }
 
-/// Maximum deviation of a block of 48 frames for a pitch error below a cent (578 ppm).
+/// Maximum deviation of a block of 48 frames for a pitch error below one cent (578 ppm).
 const CENT: f64 = 48.0 * 578e-6;
 
 #[test]
@@ -28,7 +28,7 @@ fn a_card_that_drifts_is_resampled_and_stays_in_time() {
         }
         let counters = *world.receiver.counters();
         assert_eq!((counters.resyncs, counters.missing_frames, counters.lost), (0, 0, 0));
-        // Relative to the sender's card.
+        // The pitch is relative to the sender's card.
         let pitch = |step: &f64| (step + 48.0 * ppm * 1e-6).abs();
         assert!(steps(&world).iter().all(|step| pitch(step) <= CENT), "less than a cent");
         let drift = world.receiver.drift().expect("it is followed").as_f64();
@@ -70,14 +70,14 @@ fn arrivals_that_jitter_do_not_make_the_sound_flap() {
         }
         let counters = *world.receiver.counters();
         assert_eq!((counters.lost, counters.late, counters.missing_frames), (0, 0, 0), "{jitter}");
-        // It may settle once while the fastest arrivals are being found.
+        // The position may be corrected once while the fastest arrivals are being found.
         assert!(counters.resyncs <= 1, "{jitter}: {counters:?}");
         let settled = &steps(&world)[2000..];
         assert!(settled.iter().all(|step| step.abs() <= CENT / 2.0), "{jitter}: {counters:?}");
     }
 }
 
-/// Plays half a second based on arrivals over a path of `path`, then 8 s with the clock.
+/// Plays for half a second based on arrivals over a path of `path`, then for 8 s with the clock.
 fn mapped_late(path: Span) -> World {
     let mut world = World::new(Scene { mapped: false, ..Scene::default() });
     for period in 0..8500 {
@@ -115,7 +115,7 @@ fn a_mapping_that_changes_little_is_followed_without_a_jump() {
     assert!(error.abs() <= Span::from_micros(42), "{error}");
 }
 
-/// A mapping with an error and a stated uncertainty, in microseconds.
+/// Returns a mapping with this error and this reported uncertainty, in microseconds.
 fn mapping(wrong: i64, sure: i64) -> ClockMapping {
     ClockMapping::known(WALL + Span::from_micros(wrong), Span::from_micros(sure))
 }
@@ -199,7 +199,7 @@ fn a_latency_of_a_tenth_of_a_second_is_kept_by_arrivals_too() {
         world.period(perfect);
     }
     let captured = start + world.scene.rate.span_of(Frames::new(20_000));
-    // The path delay of 100 µs is unknown.
+    // The path delay of 100 µs is not known.
     let error =
         world.received_at(20_000).expect("heard") - captured - latency - Span::from_micros(100);
     assert!(error.abs() <= Span::from_micros(21), "{error}");
@@ -217,11 +217,11 @@ fn a_device_that_stood_still_plays_on_with_what_came_meanwhile() {
             world.period(perfect);
         }
         let counters = *world.receiver.counters();
-        assert_eq!((counters.too_early, counters.lost), (0, 0), "told {reported}: {counters:?}");
-        assert!(counters.missing_frames == 0, "told {reported}: {counters:?}");
+        assert_eq!((counters.too_early, counters.lost), (0, 0), "{reported}: {counters:?}");
+        assert!(counters.missing_frames == 0, "{reported}: {counters:?}");
         assert_eq!(counters.resyncs, u64::from(!reported), "{counters:?}");
         let error = world.latency_of_the_last() - Span::from_millis(50);
-        assert!(error.abs() <= Span::from_micros(42), "told {reported}: {error}");
+        assert!(error.abs() <= Span::from_micros(42), "{reported}: {error}");
     }
 }
 
@@ -246,12 +246,12 @@ fn a_mapping_that_nobody_renews_is_given_up_after_ten_seconds() {
     }
     assert_eq!(basis(&world), Some(Basis::Clock));
     let unsure = world.receiver.placement().due(world.now).unwrap().uncertainty;
-    assert!(unsure > Span::from_micros(20 + 130), "it grew by 15 ppm: {unsure}");
+    assert!(unsure > Span::from_micros(20 + 130), "it grows by 15 ppm: {unsure}");
     for _ in 0..2_000 {
         world.period(perfect);
     }
     assert_eq!(basis(&world), Some(Basis::Arrival));
-    // Arrivals are off by the path delay, too little for a restart.
+    // Arrivals are off by the path delay, which is too little for a restart.
     let counters = world.receiver.counters();
     assert_eq!((counters.resyncs, counters.missing_frames), (0, 0), "{counters:?}");
 }

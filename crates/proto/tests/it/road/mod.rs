@@ -1,4 +1,4 @@
-//! The whole path in simulation: sender, network, receiver and cards.
+//! Tests of the whole path in simulation: sender, network, receiver and cards.
 
 mod changes;
 mod clocks;

@@ -1,4 +1,4 @@
-//! Redundancy in a sender's packets, and its use by a receiver after losses.
+//! Tests of redundancy in a sender's packets, and of its use by a receiver after losses.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::cause::{Causes, Late, Schedule};
@@ -63,14 +63,14 @@ fn sample(index: i64) -> f32 {
     (2 * (index % 8000) + 1) as f32 / 16_384.0
 }
 
-/// Sends one packet time of sound; returns the datagrams.
+/// Sends sound for one packet time. Returns the datagrams.
 pub(crate) fn send(sending: &mut Sending, number: i64) -> Vec<Vec<u8>> {
     let block: Vec<f32> = (0..PACKET).map(|frame| sample(number * PACKET + frame)).collect();
     let times = BlockTimes { capture: at(number), taken: at(number + 1), now: at(number + 1) };
     let mut sent = Vec::new();
     let Sending { sender, repeats } = sending;
     sender.push(&block, times, |packet| {
-        let handed_at = packet.handed_at.expect("it says when it left");
+        let handed_at = packet.handed_at.expect("it carries its departure time");
         let handed = Span::from_millis(1) + SENDING;
         packet.datagram[handed_at..handed_at + 4].copy_from_slice(&span_bytes(handed));
         sent.push(packet.datagram.to_vec());
@@ -81,8 +81,8 @@ pub(crate) fn send(sending: &mut Sending, number: i64) -> Vec<Vec<u8>> {
     sent
 }
 
-/// Sends packets 0 to `count` except those in `loses`, and plays with 20 ms. Returns the number of
-/// wrong frames, and the counters.
+/// Sends packets 0 to `count` except those in `loses`, and plays them with a latency of 20 ms.
+/// Returns the number of wrong frames and the counters.
 fn play(layout: Layout, count: i64, loses: impl Fn(i64) -> bool) -> (u64, Counters) {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, layout);
@@ -125,7 +125,7 @@ fn a_burst_as_long_as_the_window_is_bridged_by_a_copy_of_the_oldest() {
         assert_eq!((wrong, counters.repaired, counters.lost), (0, 8, 0), "{layout:?}");
     }
     let (_, counters) = play(Layout::copies(1, 8), 200, |n| (100..109).contains(&n));
-    assert_eq!((counters.repaired, counters.lost), (8, 1), "nothing carries the first any more");
+    assert_eq!((counters.repaired, counters.lost), (8, 1), "no later packet repairs the first");
 }
 
 #[test]
@@ -146,15 +146,15 @@ fn what_carries_too_much_for_an_ethernet_frame_carries_less() {
 fn a_long_packet_is_sent_again_whole_and_dropped_where_the_first_came() {
     let (wrong, counters) = play(Layout::repeated(5), 100, |_| false);
     assert_eq!((wrong, counters.duplicate, counters.received), (0, 95, 195));
-    // The datagrams of a packet time are lost together: the packet, and the repeat of the fifth
-    // before it.
+    // The datagrams of a packet time are lost together: the packet, and the repeat of the packet
+    // five before it.
     let (wrong, counters) = play(Layout::repeated(5), 100, |number| number % 10 == 3);
     assert_eq!((wrong, counters.lost, counters.late), (0, 0, 0), "{counters:?}");
     assert_eq!(counters.repaired, 0);
 }
 
-/// Traces of packets 0 to 40 with this latency and a path of one millisecond. Each is repeated five
-/// later; packet 20 is lost at first.
+/// Returns the traces of packets 0 to 40 with this latency and a path of one millisecond. Each
+/// packet is repeated five packets later. Packet 20 is lost at first.
 fn passages(latency: Span) -> Vec<PacketTrace> {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, Layout::repeated(5));
@@ -218,7 +218,7 @@ fn a_change_of_coding_begins_anew_and_repairs_on_both_sides_of_it() {
             }
         }
     }
-    // Packets after the change cannot restore those before.
+    // Packets after the change cannot restore packets before it.
     assert_eq!(receiver.counters().repaired, 3, "{:?}", receiver.counters());
     assert_eq!(receiver.counters().damaged, 0);
 }
@@ -253,10 +253,10 @@ fn the_repair_budget_is_that_of_the_last_packets_and_not_of_one_after_a_gap() {
         receiver.repair_budget().0
     };
     assert_eq!(budget(&mut sender, 0..100), Span::from_millis(32));
-    // Frames lost by the card are in no packet: repair data restarts after them.
+    // Frames that the card lost are in no packet. Repair data restarts after them.
     sender.sender.skip(Frames::new(PACKET), at(100), |_| {});
     assert_eq!(budget(&mut sender, 101..106), Span::from_millis(32));
-    // Reduced redundancy takes effect after some time.
+    // A reduction of redundancy takes effect after some time.
     sender.sender.set_redundancy(Layout::copies(1, 8));
     assert_eq!(budget(&mut sender, 106..163), Span::from_millis(32));
     assert_eq!(budget(&mut sender, 163..180), Span::from_millis(8));
@@ -271,7 +271,7 @@ fn damage_is_passed_over_and_counted_and_the_sound_is_played() {
     for number in 0..20 {
         for mut datagram in send(&mut sender, number) {
             if number > 9 {
-                // The number of symbols precedes other repair data.
+                // The number of symbols is in front of the other repair data.
                 let mut room = [0; ETHERNET];
                 let wire = unpack();
                 let carried = wire.unpack(&datagram).unwrap().carried.unwrap();
@@ -302,7 +302,8 @@ fn who_borrows_a_repairer_repairs_from_the_first_packet_and_keeps_it_only_if_pac
     let format = format(SampleFormat::L24);
     let config = JitterBufferConfig::new(unpack(), format, Span::from_millis(20));
     let mut spare = Some(Box::default());
-    // Layout, whether the receiver keeps the spare repairer, and its repaired packets.
+    // The layout, whether the receiver keeps the spare repairer, and the number of repaired
+    // packets.
     for (layout, keeps, repaired) in [
         (Layout::NONE, false, 0),
         (Layout::copies(1, 1), true, 1),

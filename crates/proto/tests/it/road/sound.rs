@@ -1,5 +1,5 @@
-//! Sender, receiver, source, placement and playout together, with a simulated network and ideal
-//! cards (`world`).
+//! Tests of sender, receiver, source, placement and playout together, with a simulated network and
+//! ideal cards (`world`).
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::jitter_buffer::Resync;
@@ -10,7 +10,7 @@ use tautline_proto::units::Rate;
 
 use super::world::{Scene, World, perfect, sample};
 
-/// Longest run of captured frames in order without a fault.
+/// Returns the length of the longest run of captured frames in order and without a fault.
 fn longest_whole_run(world: &World) -> usize {
     let sound = world.sound();
     let first = sound.iter().position(|s| *s == sample(0)).expect("the first frame was heard");
@@ -24,7 +24,7 @@ fn what_is_played_is_what_was_captured_at_every_rate_format_and_ptime() {
             for format in SampleFormat::ALL {
                 let rate = Rate::new(hertz).unwrap();
                 let packet = packet_frames(rate, Span::from_micros(micros)).unwrap();
-                // The cards' periods are longer at lower rates.
+                // The periods of the cards are longer at lower rates.
                 let latency = Span::from_micros(2 * micros) + rate.span_of(Frames::new(192));
                 let mut world =
                     World::new(Scene { rate, packet, latency, sample: format, ..Scene::default() });
@@ -134,18 +134,18 @@ fn which_frames_had_not_come_is_told_and_which_of_them_count_if_the_stream_goes_
         }
     }
     assert_eq!(lost, [169]);
-    // Frames whose turn came before any later packet: all but the latency.
+    // Frames whose turn came before any later packet arrived: all except those within the latency.
     assert!((14 * 48..20 * 48).contains(&tails), "{tails}");
     assert_eq!(world.receiver.counters().missing_frames, 23 * 48);
     assert!(!world.receiver.has_tail());
-    // No more packets: frames due now do not count yet.
+    // No more packets arrive, so frames that are due now do not count yet.
     (0..50).for_each(|_| world.pause());
     assert!(world.receiver.has_tail() && world.heard.holes.last().unwrap().is_tail);
     assert_eq!(world.receiver.counters().missing_frames, 23 * 48);
 }
 
-/// Lost packets, missing and skipped frames, after a skip of the sender's card and two single
-/// losses. The latency determines whether the gap is known in time.
+/// Returns the numbers of lost packets, missing frames and skipped frames, after a skip of the
+/// sender's card and two single losses. The latency determines whether the gap is known in time.
 fn after_a_skip(latency: Span, marked: bool) -> (u64, u64, u64) {
     let mut world = World::new(Scene { latency, ..Scene::default() });
     for index in 0..200 {
@@ -170,7 +170,7 @@ fn frames_that_the_senders_card_skipped_are_told_from_those_that_were_lost() {
         assert_eq!(counted, (2, 432 + 96, 432), "{latency} ms");
     }
     assert_eq!(after_a_skip(Span::from_millis(20), true), (2, 432 + 96, 432));
-    // A marker begins a new run of sound, and a gap known too late may be a pause.
+    // A marker begins another run of sound. A gap that is known too late may be a pause.
     let (lost, missing, skipped) = after_a_skip(Span::from_millis(5), true);
     assert_eq!((lost, missing - 96), (2, skipped));
 }
@@ -230,7 +230,7 @@ fn a_second_sender_does_not_disturb_the_first() {
 
 #[test]
 fn a_paused_sender_comes_back_in_time() {
-    // Media time stops during the pause and afterwards maps to later captures.
+    // Media time stops during the pause. Afterwards it maps to later captures.
     for mapped in [true, false] {
         let mut world = World::new(Scene { mapped, ..Scene::default() });
         for _ in 0..100 {
@@ -256,7 +256,7 @@ fn a_jump_in_media_time_resynchronises_once() {
     for _ in 0..100 {
         world.period(perfect);
     }
-    // A faulty sender: two seconds of media time vanish without time passing.
+    // The sender is faulty: two seconds of media time are skipped in no time.
     world.sender.skip(Frames::new(96_000), world.now, |_| {});
     for _ in 0..100 {
         world.period(perfect);
@@ -279,7 +279,7 @@ fn without_a_clock_the_fastest_arrivals_place_the_sound() {
             vec![datagram]
         });
     }
-    // Capture is unknown: only the path's 100 µs are added to the latency.
+    // The capture time is unknown. Only the 100 µs of the path are added to the latency.
     let error = world.received_at(9000).expect("heard")
         - (start + world.scene.rate.span_of(Frames::new(9000)))
         - Span::from_micros(5100);

@@ -1,4 +1,4 @@
-//! An attacker that uses the sender's stream id, before, during and after its sound.
+//! Tests of an attacker that uses the sender's stream id, before, during and after its sound.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -9,7 +9,7 @@ use tautline_proto::time::Span;
 
 use super::world::{Datagram, SSRC, Scene, WALL, World, perfect};
 
-/// Address with this last number on this network.
+/// Returns the address with this last number on this network.
 fn place(network: u32, number: u8) -> Endpoint {
     let address = IpAddr::from([10, 0, network as u8, number]);
     Endpoint::new(SocketAddr::new(address, 5004), network)
@@ -25,7 +25,7 @@ fn stranger() -> Endpoint {
     place(1, 9)
 }
 
-/// A forged packet: other sound, same numbers.
+/// Returns a forged packet: other sound with the same numbers.
 fn forged(datagram: &Datagram) -> Datagram {
     let mut forged = datagram.clone();
     let sound = forged.bytes.len() - 48 * 6;
@@ -87,14 +87,14 @@ fn a_sender_takes_its_name_back_from_a_stranger_that_used_a_pause() {
     let mut world = world();
     for period in 0..1500 {
         world.period(|datagram| match period {
-            // The sender's packets are lost for a while, the attacker's are not.
+            // The sender's packets are lost for a while, but the attacker's are not.
             300..400 => vec![forged(&datagram)],
             400.. => vec![forged(&datagram), datagram],
             _ => vec![datagram],
         });
     }
     let counters = world.receiver.counters();
-    // Half of the pause belongs to the attacker; afterwards it is foreign again.
+    // The attacker plays for half of the pause. Afterwards its packets are foreign again.
     assert!((1145..=1155).contains(&counters.other_source), "{counters:?}");
     assert_eq!(counters.resyncs, 0, "{counters:?}");
     assert!(world.heard_whole_at_the_end());
@@ -113,7 +113,7 @@ fn a_stranger_that_was_first_gives_way_when_it_is_silent() {
     let counters = world.receiver.counters();
     assert!((248..=252).contains(&counters.other_source), "{counters:?}");
     assert!(world.heard_whole_at_the_end());
-    assert_eq!(world.receiver.stranger(), None, "the one that was foreign is heard");
+    assert_eq!(world.receiver.stranger(), None, "the formerly foreign sender plays");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_sender_that_moved_is_followed_within_fifty_milliseconds() {
     assert!((49..=52).contains(&counters.other_source), "{counters:?}");
     assert_eq!((counters.lost, counters.resyncs), (counters.other_source, 0), "{counters:?}");
     assert!(world.heard_whole_at_the_end());
-    assert_eq!(world.receiver.stranger(), None, "no stranger was there");
+    assert_eq!(world.receiver.stranger(), None, "there was no stranger");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn only_the_senders_own_host_says_goodbye_for_it() {
     assert_eq!(world.receiver.counters().other_source, 1);
     assert!(say_goodbye(&mut world, place(1, 1)));
     world.period(|datagram| vec![forged(&datagram)]);
-    assert_eq!(world.receiver.counters().other_source, 1, "any other may follow");
+    assert_eq!(world.receiver.counters().other_source, 1, "any other source may follow");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! A codec for tests under the name of Opus: with look-ahead, and each packet carries a copy of the
-//! one before. It logs the calls of its decoder.
+//! A test codec under the name of Opus. It has look-ahead, and each packet carries a copy of the
+//! previous one. The calls of its decoder are logged.
 
 use std::cell::RefCell;
 
@@ -33,8 +33,8 @@ fn note(asked: Asked) {
 /// Sample used for concealment.
 pub(crate) const CONCEALED: f32 = 1.5;
 
-/// Header bytes. Payload: frames, number, samples of the first channel, then those of the packet
-/// before.
+/// Bytes of the header. The payload is frames, number, samples of the first channel, then samples
+/// of the previous packet.
 const HEAD: usize = 3;
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ struct Encoder {
     coder: Codec,
     channels: Channels,
     number: u16,
-    /// First channels of the look-ahead and of the packet before.
+    /// First channels of the look-ahead and of the previous packet.
     held: Vec<i16>,
     before: Vec<i16>,
 }

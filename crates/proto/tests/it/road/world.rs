@@ -1,5 +1,5 @@
-//! A one-way simulation: a sender with an ideal card, a network controlled by the test, a receiver
-//! with an ideal card, in virtual time.
+//! A one-way simulation in virtual time: a sender with an ideal card, a network that the test
+//! controls, and a receiver with an ideal card.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{Choice, ClockId, ClockMapping};
@@ -26,7 +26,7 @@ pub(crate) struct Scene {
     pub(crate) rate: Rate,
     pub(crate) channels: Channels,
     pub(crate) sample: SampleFormat,
-    /// Codec of packets: a toy under that name.
+    /// Codec of packets: a test codec under that name.
     pub(crate) coder: Option<Codec>,
     pub(crate) packet: Frames,
     pub(crate) period: Frames,
@@ -61,12 +61,12 @@ impl Default for Scene {
 }
 
 impl Scene {
-    /// Shared clock of both cards, if known.
+    /// Shared clock of both cards, if it is known.
     fn clock(&self) -> Option<ClockId> {
         self.one_clock.then(|| ClockId::of(&[b"both cards"]))
     }
 
-    /// A card's timestamp for the instant `at`.
+    /// Returns a card's timestamp for the instant `at`.
     fn reported(&self, at: LocalTime) -> LocalTime {
         let turn = core::f64::consts::PI * at.as_nanos() as f64 / 1e9;
         at + Span::from_nanos((self.wander.as_nanos() as f64 * turn.sin()) as i64)
@@ -81,7 +81,7 @@ pub(crate) struct Datagram {
     pub(crate) arrives: LocalTime,
 }
 
-/// The output: first sample of each frame, with its DAC time.
+/// Output of the receiver: the first sample of each frame, with its DAC time.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) samples: Vec<(LocalTime, f32)>,
@@ -105,7 +105,8 @@ pub(crate) struct World {
     captured: i64,
 }
 
-/// Sample of frame `index`: never zero, exact in 16 bits, different from its neighbours.
+/// Returns the sample of frame `index`. It is never zero, is exact in 16 bits, and differs from its
+/// neighbours.
 pub(crate) fn sample(index: i64) -> f32 {
     let value = (index.wrapping_mul(7919).rem_euclid(32_003) + 300) as f32;
     value / 32_768.0
@@ -120,7 +121,7 @@ impl Datagram {
         unpack().unpack(&self.bytes).expect("the sender writes packets").payload.to_vec()
     }
 
-    /// A copy with another header and payload.
+    /// Returns a copy with another header and payload.
     pub(crate) fn with(self, head: PacketHead, payload: &[u8]) -> Self {
         let mut bytes = vec![0; PACK.head_bytes(head.capture.is_some(), 0)];
         let format = super::redundancy::format(SampleFormat::L16);
@@ -163,7 +164,7 @@ impl World {
             now,
             place: Endpoint::UNKNOWN,
             starves: Frames::ZERO,
-            // Half a period after the sender's card.
+            // Wakes half a period after the sender's card.
             wakes: now + period + period.half(),
             sent: 0,
             captured: 0,
@@ -181,7 +182,7 @@ impl World {
         self.receiver.set_card(Author::of(SSRC), self.scene.clock());
     }
 
-    /// Restarts the sending program: new identity, media time from zero.
+    /// Restarts the sending program with a new identity. Its media time starts at zero.
     pub(crate) fn restart_sender(&mut self, ssrc: u32) {
         self.sender = new_sender(*self.receiver.format(), self.scene, ssrc);
         if self.scene.mapped {
@@ -190,8 +191,8 @@ impl World {
         }
     }
 
-    /// One period: the card delivers a block, `network` handles each packet, the receiver's card
-    /// requests a block for its DAC one period later.
+    /// Runs one period. The card delivers a block, `network` handles each packet, and the
+    /// receiver's card requests a block that meets its DAC one period later.
     pub(crate) fn period(&mut self, mut network: impl FnMut(Datagram) -> Vec<Datagram>) {
         let span = self.scene.rate.span_of(self.scene.period);
         let frames = self.scene.period.count();
@@ -223,7 +224,7 @@ impl World {
         self.play(span.half());
     }
 
-    /// The sender's card loses and reports frames, which take their time.
+    /// Lets the sender's card lose frames and report them. The frames take their time.
     pub(crate) fn skip(&mut self, frames: Frames) {
         let place = self.place;
         let (sent, now, on_the_way) = (&mut self.sent, self.now, &mut self.on_the_way);
@@ -242,7 +243,7 @@ impl World {
         self.play(self.scene.rate.span_of(self.scene.period).half());
     }
 
-    /// The receiver's card stalls for `span`, and reports the frames or not.
+    /// Stalls the receiver's card for `span`. The card reports the frames if `reported`.
     pub(crate) fn stall(&mut self, span: Span, reported: bool) {
         if reported {
             self.starves = self.scene.rate.frames_within(span);
@@ -250,7 +251,7 @@ impl World {
         self.wakes += span;
     }
 
-    /// A frame, with every second channel inverted.
+    /// Returns a frame in which every second channel is inverted.
     fn frame(&self, sample: f32) -> impl Iterator<Item = f32> + use<> {
         (0..self.scene.channels.count()).map(move |c| if c % 2 == 0 { sample } else { -sample })
     }
@@ -303,13 +304,13 @@ impl World {
         index.is_some_and(|first| tail.iter().zip(first..).all(|(heard, i)| *heard == sample(i)))
     }
 
-    /// Latency of the last packet played, from its trace.
+    /// Latency of the last packet that was played, from its trace.
     pub(crate) fn latency_of_the_last(&self) -> Span {
         let last = self.heard.passages.last().expect("a packet was played");
         last.total().expect("clocks are mapped")
     }
 
-    /// Playback time of the captured frame `index`, found by its value.
+    /// Playback time of the captured frame `index`, which is found by its value.
     pub(crate) fn received_at(&self, index: i64) -> Option<LocalTime> {
         let wanted = [sample(index), sample(index + 1), sample(index + 2)];
         self.heard
@@ -321,7 +322,7 @@ impl World {
 }
 
 fn new_sender(format: StreamFormat, scene: Scene, ssrc: u32) -> Packetizer {
-    // Both counters wrap within the first packets.
+    // Both counters wrap in the first packets.
     let identity =
         Identity { stream: StreamId::from(ssrc), sequence: 65_530, timestamp: u32::MAX - 500 };
     let config = PacketizerConfig {

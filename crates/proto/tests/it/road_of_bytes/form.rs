@@ -1,5 +1,5 @@
-//! An artificial wire format: 8-bit packet numbers, otherwise little-endian and with other offsets
-//! than RTP, without reports.
+//! An artificial wire format without reports. Packet numbers have 8 bits, and the other fields are
+//! little-endian and at other offsets than in RTP.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tautline_proto::wrap::Wrapped;
 
 pub(crate) const PACK: &dyn Pack = &Bytes;
 
-/// Shifts of restarted numbers: far, slightly ahead, slightly behind.
+/// Shifts of restarted numbers: far, slightly ahead, and slightly behind.
 pub(crate) const ANEW: [u16; 3] = [128, 50, 250];
 
 pub(crate) fn unpack() -> Arc<dyn Unpack> {

@@ -1,5 +1,5 @@
-//! All scenarios of the path over another wire format than RTP: decisions do not depend on the
-//! header format.
+//! Runs all scenarios of `road` over another wire format than RTP. The decisions must not depend on
+//! the header format.
 
 mod form;
 

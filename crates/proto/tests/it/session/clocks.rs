@@ -11,12 +11,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     #[test]
     fn a_mapping_is_never_further_off_than_it_says(
-        // Nearly all delay in one direction leaves no slack in the bound.
+        // If nearly all delay is in one direction, the bound has no slack.
         there in prop_oneof![0_i64..3, 0_i64..40_000],
         back in prop_oneof![0_i64..3, 0_i64..40_000],
         jitter in prop_oneof![0_u32..3, 0_u32..20_000],
         loss in 0_u32..50,
-        // Within the assumed 15 ppm in total.
+        // The sum is within the assumed 15 ppm.
         drifts in [-7_500_000_i64..=7_500_000, -7_500_000_i64..=7_500_000],
     ) {
         let pipe = move |from: usize, [lot, delay]: [u32; 2]| {
@@ -67,7 +67,7 @@ proptest! {
     }
 }
 
-/// Last mapping of the listener, and its error.
+/// Returns the last mapping of the listener and its error.
 fn mapped(talk: &Talk) -> (ClockMapping, Span) {
     let mapping = talk
         .reported(1)
@@ -89,8 +89,8 @@ fn a_symmetric_path_gives_the_offset_itself() {
     assert!(mapping.uncertainty <= Span::from_micros(120), "{}", mapping.uncertainty);
 }
 
-/// The listener's mapping after ten seconds of a path with 4 ms there and 1 ms back, both system
-/// clocks known to `micros`, and its error.
+/// Returns the source of the listener's mapping and its error, after ten seconds of a path with 4
+/// ms there and 1 ms back. Both system clocks are known to `micros`.
 fn kept(micros: i64) -> (ClockSource, Span) {
     let mut talk = Talk::new(steady(Span::from_millis(4), Span::from_millis(1)));
     for host in &mut talk.hosts {
@@ -107,7 +107,7 @@ fn kept(micros: i64) -> (ClockSource, Span) {
 
 #[test]
 fn a_system_clock_that_is_surer_than_the_round_trip_takes_its_place() {
-    // Half the round trip is 2.5 ms; the asymmetry is not observable.
+    // Half the round trip is 2.5 ms. The asymmetry is not observable.
     let (source, error) = kept(100);
     assert_eq!(source, ClockSource::System);
     assert!(error <= Span::from_micros(1), "{error}");
@@ -181,7 +181,7 @@ fn a_peer_on_the_same_host_is_mapped_by_its_first_report() {
         assert_eq!(mapped.is_some(), host == Some(here));
         let Some(mapping) = mapped else { continue };
         assert_eq!((mapping.source, mapping.uncertainty), (ClockSource::Host, Span::ZERO));
-        assert_eq!(receiver.mapping(1), Some(mapping), "for whoever asks once packets are heard");
+        assert_eq!(receiver.mapping(1), Some(mapping), "it is known when packets arrive");
         let later = now + Span::from_secs(86_400);
         assert_eq!(mapping.wall(later), WallTime::of_local(later, offset));
         assert_eq!(mapping.uncertainty_at(later), Some(Span::ZERO));

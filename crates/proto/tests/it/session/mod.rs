@@ -1,5 +1,5 @@
-//! Two ends of an RTCP session over a path with delay, jitter and loss, on drifting clocks. The
-//! test knows the true time.
+//! Tests of two ends of an RTCP session over a path with delay, jitter and loss. Their clocks
+//! drift. The test knows the true time.
 
 mod clocks;
 mod reports;

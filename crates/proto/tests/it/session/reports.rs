@@ -1,4 +1,4 @@
-//! Information about the stream at each end, and its absence.
+//! Tests of the information about the stream at each end, and of its absence.
 
 use tautline_proto::endpoint::Host as From;
 use tautline_proto::redundancy::sizing::Tally;
@@ -28,7 +28,7 @@ fn a_sender_report_pairs_a_frame_with_its_capture() {
     let mut seen = 0;
     for event in talk.reported(1) {
         let Event::Captured(ssrc, rtp_timestamp, wall) = event else { continue };
-        // Frame 288 was captured when the sender's clock was 5001 s.
+        // Frame 288 was captured when the sender's clock was at 5001 s.
         let captured = LocalTime::from_nanos(5_001_000_000_000);
         let since = *wall - WallTime::of_local(captured, talk.hosts[0].wall_offset);
         let frames = i64::from(*rtp_timestamp) - 1000 - 288;
@@ -63,7 +63,7 @@ fn the_latency_reached_and_the_loss_go_back_to_the_sender() {
     };
     talk.hosts[1].session.set_receiving(heard);
     talk.run(Span::from_secs(5));
-    // A quarter of the next thousand is lost.
+    // A quarter of the next thousand packets is lost.
     talk.hosts[1].session.set_receiving(Receiving { expected: 2000, received: 1750, ..heard });
     talk.run(Span::from_secs(5));
     let blocks: Vec<_> = talk
@@ -74,7 +74,7 @@ fn the_latency_reached_and_the_loss_go_back_to_the_sender() {
     assert_eq!((last.ssrc, last.highest_sequence, last.jitter), (SENDER, 0x0001_0005, 3));
     assert_eq!((last.fraction_lost, last.cumulative_lost), (0, 250));
     let fractions: Vec<_> = blocks.iter().map(|b| b.fraction_lost).filter(|f| *f > 0).collect();
-    assert_eq!(fractions, [64], "a quarter, told once");
+    assert_eq!(fractions, [64], "a quarter, reported once");
     assert!(talk.reported(0).any(|event| *event == Event::Effective(LISTENER, effective)));
     assert!(talk.reported(0).any(|event| *event == Event::Losses(LISTENER, losses)));
 }
@@ -103,7 +103,7 @@ fn another_stream_begins_its_own_count_of_loss() {
     let heard = Receiving { ssrc: 99, expected: 1000, received: 900, ..Receiving::default() };
     talk.hosts[1].session.set_receiving(heard);
     talk.run(Span::from_secs(2));
-    // SSRC 99 was unknown, so there was no report; now the sender's stream is received.
+    // SSRC 99 was unknown, so there was no report. Now the sender's stream is received.
     let heard = Receiving { ssrc: SENDER, expected: 2000, received: 1000, ..heard };
     talk.hosts[1].session.set_receiving(heard);
     talk.run(Span::from_secs(2));
@@ -117,7 +117,7 @@ fn another_stream_begins_its_own_count_of_loss() {
         .map(|block| block.fraction_lost)
         .filter(|fraction| *fraction > 0)
         .collect();
-    // Half lost; then, for a restarted count, 1025 of 2100.
+    // Half of the packets are lost, then 1025 of 2100 after the count restarted.
     assert_eq!(fractions, [128, 124]);
 }
 

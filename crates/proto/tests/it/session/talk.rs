@@ -24,7 +24,7 @@ pub(crate) struct Host {
     pub(crate) session: Session,
     /// Rate error of its clock.
     pub(crate) drift: Ppm,
-    /// Its monotonic clock at true time zero.
+    /// Its monotonic clock at true time 0.
     pub(crate) origin: Span,
     pub(crate) wall_offset: Span,
     pub(crate) events: Vec<(LocalTime, Event)>,
@@ -57,7 +57,7 @@ impl Host {
     }
 }
 
-/// Delay of a report, given its host and two random numbers; `None` if lost.
+/// Delay of a report, from its host and two random numbers. `None` if the report is lost.
 pub(crate) type Pipe = Box<dyn FnMut(usize, [u32; 2]) -> Option<Span>>;
 
 pub(crate) struct Talk {
@@ -67,7 +67,7 @@ pub(crate) struct Talk {
     pub(crate) on_the_way: BTreeMap<(LocalTime, usize), (usize, Vec<u8>)>,
     sent: usize,
     random: u32,
-    /// Mappings seen: host, true time.
+    /// Mappings seen, each with its host and true time.
     pub(crate) mapped: Vec<(usize, LocalTime)>,
 }
 
@@ -178,7 +178,7 @@ pub(crate) fn sending() -> Sending {
     Sending { format: FORMAT, link_offset, packing_age, wants_feedback, card, timestamp, state }
 }
 
-/// A path with constant delays in each direction.
+/// Creates a path with a constant delay in each direction.
 pub(crate) fn steady(there: Span, back: Span) -> Pipe {
     Box::new(move |from, _| Some(if from == 0 { there } else { back }))
 }

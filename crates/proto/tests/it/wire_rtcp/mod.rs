@@ -1,5 +1,5 @@
-//! RTCP: vectors, properties, and comparison with `rtcp-types`.
-#![expect(clippy::unwrap_used, reason = "what the tests share may fail them, too")]
+//! Tests of RTCP: vectors, properties, and comparison with `rtcp-types`.
+#![expect(clippy::unwrap_used, reason = "a failure in a shared helper fails the test")]
 
 mod properties;
 
@@ -225,7 +225,7 @@ fn what_is_ours_goes_in_app_packets_of_these_very_bytes() {
         0, 0xBB, 0x80, 0, 2, 0, 48, 2, 97, 0, 1, 0, 0, 0, 0, 0, 0x0F, 0x42, 0x40,
     ];
     assert_eq!(bytes[20..60], announced);
-    // Builds on one host must agree on names: these bits are fixed.
+    // Builds on one host must agree on names, so these bits are fixed.
     let clocks = [0x49F4_CC0D_8309_4C37, 0x85D4_4E12_B3E0_0B2D, 0x5A43_35A7_84A1_CC14_u64];
     assert_eq!(bytes[60..84], clocks.map(u64::to_be_bytes).concat());
     assert_eq!(bytes[84..96], [0x81, 204, 0, 11, 0, 0, 0, 3, b't', b'a', b'u', b't']);
@@ -313,12 +313,12 @@ fn each_lie_is_named() {
     assert_eq!(reason(&[0x80, 201, 0, 2, 0, 0, 0, 1]), beyond);
     assert_eq!(reason(&[0x81, 201, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(201));
     assert_eq!(reason(&[0x80, 200, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(200));
-    // A chunk without an end, and an item beyond the end.
+    // A chunk without an end, and an item that exceeds the end.
     assert_eq!(reason(&[0x81, 202, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(202));
     assert_eq!(reason(&[0x81, 202, 0, 2, 0, 0, 0, 1, 1, 9, b'a', 0]), InvalidReport::Contents(202));
     assert_eq!(reason(&[0x82, 203, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(203));
     assert_eq!(reason(&[0x80, 204, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(204));
-    // A block beyond the end.
+    // A block that exceeds the end.
     let xr = [0x80, 207, 0, 2, 0, 0, 0, 1, 4, 0, 0, 2];
     assert_eq!(reason(&xr), InvalidReport::Contents(207));
 }

@@ -1,5 +1,5 @@
-//! The receiving end of a shared link: who gets which receiver. The steps are those of the engine's
-//! mix (`receiving/mixer/shared.rs`), without its queues between threads.
+//! Receiving end of a shared link, which assigns senders to receivers. The steps are those of the
+//! engine's mixer (`receiving/mixer/shared.rs`), without its queues between threads.
 
 use tautline_proto::counters::Counters;
 use tautline_proto::demux::{Senders, Unplaced};
@@ -12,9 +12,9 @@ use crate::scenario::Scenario;
 
 pub(super) struct Input {
     pub(super) receiver: JitterBuffer,
-    /// The number of the sender whose packet it was given first; only the simulator knows it.
+    /// Number of the sender whose packet it received first. Only the simulator knows it.
     pub(super) hears: Option<usize>,
-    /// What the receiver had counted when that one came.
+    /// Counters of the receiver when that packet arrived.
     pub(super) since: Counters,
 }
 
@@ -25,10 +25,10 @@ impl Input {
     }
 }
 
-/// The receivers of one link. The first is that of the stream which the link was planned for.
+/// Receivers of one link. The first one belongs to the stream for which the link was planned.
 pub(super) struct SimSharedLink {
     senders: Senders,
-    /// By the sender's place: its input.
+    /// For each sender's place, its input.
     places: Box<[Option<usize>]>,
     pub(super) inputs: Vec<Option<Input>>,
     config: JitterBufferConfig,
@@ -52,7 +52,7 @@ impl SimSharedLink {
         self.senders.count()
     }
 
-    /// The input of the datagram's sender, which may have to be put in place first.
+    /// Input of the datagram's sender. It may have to be placed first.
     fn input_of(&mut self, datagram: &[u8], came: &Arrival) -> Option<usize> {
         let host = &self.inputs[HOST].as_ref()?.receiver;
         let known = host.stream_of(datagram);
@@ -78,8 +78,8 @@ impl SimSharedLink {
         self.inputs.len() - 1
     }
 
-    /// Hands a datagram that this sender sent to the input that is its sender's by the policy: whether that is
-    /// its own; `None` without a place.
+    /// Passes a datagram of this sender to the input that the policy determines. Returns whether
+    /// that is the sender's own input. `None` without a place.
     pub(super) fn hand_on(
         &mut self,
         sender: usize,
@@ -93,15 +93,15 @@ impl SimSharedLink {
         Some(own)
     }
 
-    /// Somebody said goodbye: every receiver is told, and judges whether it was its own sender.
+    /// Handles a goodbye: every receiver is informed, and checks whether its own sender said it.
     pub(super) fn say_goodbye(&mut self, author: Author) {
         for input in self.inputs.iter_mut().flatten() {
             input.receiver.apply(ReceiveCommand::Left(author));
         }
     }
 
-    /// Frees the places of senders that are over; `tell` is given whom each such input heard and what
-    /// its receiver had counted before and since.
+    /// Frees the places of senders that are over. For each such input, passes its sender and the
+    /// receiver's earlier and current counters to `tell`.
     pub(super) fn settle(
         &mut self,
         at: LocalTime,

@@ -1,4 +1,4 @@
-//! One of the senders at work: its card, its stints, its path.
+//! One of the senders in operation: its card, its times of sending, and its path.
 
 use fastrand::Rng;
 use tautline_proto::endpoint::{Author, Endpoint};
@@ -19,7 +19,7 @@ pub(super) struct SimSender {
     host: SimHost,
     sender: Packetizer,
     path: Path,
-    /// The RTP timestamp of the first frame that its card captured.
+    /// RTP timestamp of the first frame that its card captured.
     pub(super) timestamp: u32,
     pub(super) wakes: TrueTime,
     goodbyes: usize,
@@ -30,7 +30,7 @@ pub(super) enum Came {
     Goodbye(Author),
 }
 
-/// How much later than a sender's last packet its goodbye leaves: none overtakes it.
+/// Time between the last packet of a sender and its goodbye. The goodbye thus overtakes no packet.
 const GOODBYE: Span = Span::from_millis(20);
 
 impl SimSender {
@@ -52,8 +52,8 @@ impl SimSender {
         }
     }
 
-    /// Captures the next block, whose first value is `shift` ahead; gives what arrives of it to
-    /// `arrives`, and tells how many packets the path lost.
+    /// Captures the next block, whose values are `shift` ahead. Passes the packets that arrive to
+    /// `arrives`, and returns the number of packets that the path lost.
     pub(super) fn capture(
         &mut self,
         scenario: &Scenario,

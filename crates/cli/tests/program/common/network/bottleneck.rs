@@ -1,4 +1,5 @@
-//! Two network namespaces joined by a bottleneck: a router in userland, whose ways there and back are the simulator's.
+//! Two network namespaces with a bottleneck between them: a userspace router with the simulator's
+//! paths.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -17,8 +18,8 @@ use tautline_sim::link::{Bottleneck, Path, PathModel};
 
 use super::{Lack, Namespace, can, remove, skipped};
 
-/// Carries all IP packets of two namespaces, there and back, each way with a rate, a drop-tail queue and a delay;
-/// removed when dropped.
+/// Forwards all IP packets between two namespaces. Each direction has a rate, a drop-tail queue and
+/// a delay; removed when dropped.
 pub(crate) struct ThinLink {
     pub(crate) left: Namespace,
     pub(crate) right: Namespace,
@@ -27,14 +28,14 @@ pub(crate) struct ThinLink {
     router: Option<JoinHandle<Vec<(LocalTime, Span)>>>,
 }
 
-/// IPv4 and UDP, which the simulator adds to a datagram.
+/// Headers of IPv4 and UDP, which the simulator adds to a datagram.
 const HEADERS: usize = 28;
-/// How often the router looks: a packet is late by this at most.
+/// Poll interval of the router, and maximum error of the delay.
 const BEAT: Span = Span::from_micros(500);
 
 impl ThinLink {
-    /// Carries `rate` bits per second each way, with Ethernet's headers; `queue` bytes may wait. `None`, and said loudly,
-    /// where networks cannot be made.
+    /// Forwards `rate` bits per second in each direction, including Ethernet headers; `queue` bytes
+    /// may wait. `None`, with a message, without namespaces.
     pub(crate) fn lay(rate: u64, queue: usize, delay: Span) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let id = format!("{}u{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -75,7 +76,7 @@ impl ThinLink {
         });
         let router = Router { ways: ways.collect(), begun: now(), delay, waits: Vec::new() };
         let (rate, stop) = (Arc::clone(&link.rate), Arc::clone(&link.stop));
-        // Above the programs that it carries packets for, as a router is.
+        // Higher priority than the programs whose packets it forwards.
         let spawned = spawn("router", Scheduler::Fifo(75), 0, move || router.run(&rate, &stop));
         link.router = Some(spawned.expect("a machine that runs tests has room for a thread").0);
         Some(link)
@@ -85,7 +86,7 @@ impl ThinLink {
         self.rate.store(rate, Ordering::Release);
     }
 
-    /// Ends it: when each packet came that was carried, and how long it took beside the delay.
+    /// Ends it. Returns the arrival of each forwarded packet, and its time in the queue.
     pub(crate) fn waits(mut self) -> Vec<(LocalTime, Span)> {
         self.end()
     }
@@ -104,7 +105,7 @@ impl Drop for ThinLink {
     }
 }
 
-/// An interface of this name whose packets are read and written here, in whichever namespace it is.
+/// A TUN interface with this name in any namespace.
 fn tunnel(interface: &str) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
@@ -122,11 +123,11 @@ fn tunnel(interface: &str) -> std::io::Result<File> {
     }
 }
 
-/// From one end to the other.
+/// One direction.
 struct Way {
     from: File,
     path: Path,
-    /// Packets and when they arrive, in order.
+    /// Packets with their arrival times, in order.
     under_way: VecDeque<(LocalTime, Vec<u8>)>,
 }
 
@@ -179,7 +180,7 @@ impl Router {
         for way in 0..2 {
             while self.ways[way].under_way.front().is_some_and(|(due, _)| *due <= now) {
                 let (_, packet) = self.ways[way].under_way.pop_front().expect("a packet");
-                // Refused by an end that is gone.
+                // Fails if the other end is gone.
                 let _ = (&self.ways[1 - way].from).write(&packet);
             }
         }
