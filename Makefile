@@ -1,4 +1,4 @@
-# `make` alone lists the targets. Each installs what it lacks by scripts/setup, which says what.
+# `make` lists the targets. Each target installs its prerequisites with scripts/setup, which reports them.
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
@@ -12,9 +12,9 @@ fuzz_limits = -len_control=0 -timeout=5 -rss_limit_mb=512 -malloc_limit_mb=256
 RELEASE ?= trixie
 target := $(or $(CARGO_TARGET_DIR),target)
 taut := $(target)/release/taut
-# Asked when a recipe runs: scripts/setup may just have installed what is needed.
+# Evaluated when a recipe runs, because scripts/setup may have just installed packages.
 features = $$(scripts/features)
-# `make demo` leaves the lab out, unless the program that is there has it.
+# `make demo` builds without the lab, unless the present program has it.
 without_lab = $$($(taut) lab list >/dev/null 2>&1 || echo --no-default-features)
 
 .PHONY: help
@@ -22,33 +22,33 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## Build taut without `taut lab`, carry a recording to two receivers here, time every stage
+demo: ## Build taut without `taut lab`, send a recording to two receivers here, and time each stage
 	@scripts/setup build
 	cargo build --release --locked -p tautline-cli $(without_lab) $(features)
 	$(taut) demo
 
 .PHONY: release
-release: ## Build taut with all it has, optimized crate by crate, as target/release/taut
+release: ## Build taut with all features, optimized per crate, as target/release/taut
 	@scripts/setup build
 	cargo build --release --locked -p tautline-cli $(features)
 
 .PHONY: dist
-dist: ## Build taut as packages and benchmarks have it, optimized as a whole, as target/dist/taut (11 minutes)
+dist: ## Build taut for packages and benchmarks, optimized as a whole, as target/dist/taut (11 minutes)
 	@scripts/setup dist
 	cargo build --profile dist --locked -p tautline-cli --features bundled-opus $(features)
 
-# Together with taut: alone, the plugins need fewer features of shared crates, which cargo would build twice.
+# Together with taut: alone, the plugins select fewer features of shared crates, and cargo would build these twice.
 .PHONY: plugins
-plugins: ## Build what other programs load: the ALSA PCM `type tautline`, the LADSPA proxy, the plugin of `taut lab capacity`
+plugins: ## Build the libraries for other programs: the ALSA PCM `type tautline`, the LADSPA proxy, the plugin of `taut lab capacity`
 	@scripts/setup build
 	cargo build --release --locked -p tautline-cli -p tautline-alsa-pcm -p tautline-ladspa-proxy -p tautline-ladspa-cost $(features)
 
 .PHONY: test tests
-test: ## Run all tests but the long ones (make nightly 3/5); the end counts those that are SKIPPED, by reason
+test: ## Run all tests except the long ones (make nightly 3/5), and count SKIPPED tests by reason
 	@scripts/setup test
 	@scripts/test-summary $(MAKE) --no-print-directory tests
 
-# WITHOUT=CRATE…: leaves out the tests of these crates.
+# WITHOUT=CRATE…: omits the tests of these crates.
 tests:
 	scripts/run-tests $(WITHOUT)
 	scripts/check-realtime $(target)/debug/taut $(target)/debug/deps/libasound_module_pcm_tautline.so $(target)/debug/deps/libtautline_ladspa.so
@@ -60,25 +60,25 @@ test-debian: ## Run `make demo` and `make test` on a bare Debian RELEASE (trixie
 	scripts/test-debian "$(RELEASE)"
 
 .PHONY: lab-test
-lab-test: ## Run what needs cards, PREEMPT_RT or queue disciplines, in a guest (20 minutes)
+lab-test: ## Run the tests that need cards, PREEMPT_RT or queue disciplines, in a guest (20 minutes)
 	@scripts/setup build
 	scripts/lab-test
 
 .PHONY: lab
-lab: release ## Run every experiment of `taut lab` shortly, as root; leaves target/lab/index.html (5 minutes)
+lab: release ## Run each experiment of `taut lab` briefly, as root; writes target/lab/index.html (5 minutes)
 	$(taut) lab all --out $(target)/lab
 
 .PHONY: nightly
-nightly: ## Run a part of the long checks, such as: make nightly 1/5 (scripts/nightly lists the parts)
+nightly: ## Run a part of the long checks, e.g. make nightly 1/5 (scripts/nightly lists the parts)
 	@scripts/nightly $(part)
 
-# `make nightly 1/5`: the part is a goal of its own, which does nothing.
+# In `make nightly 1/5`, `1/5` is a goal without a recipe.
 part := $(filter %/5,$(MAKECMDGOALS))
 $(part):
 	@:
 
 .PHONY: check
-check: ## Check format, lints, documentation, links, plain words, and that docs/performance.md is as it is made
+check: ## Check format, lints, documentation, links, plain words, and generated files of docs/performance.md
 	@scripts/setup check
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets $(features) -- -D warnings
@@ -96,7 +96,7 @@ sanitize: ## Run the tests of io, audio, engine and the PCM under the real-time 
 	@scripts/test-summary scripts/sanitize
 
 .PHONY: bench
-bench: ## Measure speed and memory on this machine and print what docs/performance.md has
+bench: ## Measure speed and memory on this machine, and print the tables of docs/performance.md
 	@scripts/setup bench
 	scripts/bench
 
@@ -135,10 +135,10 @@ install: man plugins ## Install taut as `make release` builds it, man pages, com
 	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" scripts/install "$(target)"
 
 .PHONY: uninstall
-uninstall: ## Take away what `make install` with the same PREFIX installed
+uninstall: ## Remove the files that `make install` with the same PREFIX installed
 	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" scripts/install --undo
 
 .PHONY: recording
-recording: ## Make assets/recording.flac again and compare it with the one in the tree
+recording: ## Make assets/recording.flac again, and compare it with the file in the tree
 	@scripts/setup recording
 	assets/make-recording --check

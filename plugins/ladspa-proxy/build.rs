@@ -1,5 +1,5 @@
-//! Prevents unloading of the shared object. Hosts that scan close it at once, and a clerk may still
-//! wait for a worker's answer after the last instance is gone.
+//! Prevents unloading of the shared object. Hosts that scan plugins close it at once, and a client
+//! thread may still wait for a worker's reply after the last instance is gone.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -99,7 +99,7 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
         sides: vec![side(Direction::Capture), side(Direction::Playback)],
         says: format!(
             "a client of the running JACK server, at {hertz} Hz with periods of {period} frames; its card has {inputs} \
-                capture ports and {outputs} playback ports"
+             capture ports and {outputs} playback ports"
         ),
     }]
 }

@@ -100,7 +100,7 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
             "file:PATH",
             BOTH,
             "reads WAV or FLAC, writes WAV; waits up to a second for a late program; file:- is standard input or \
-                output",
+             output",
         ),
         device("tone:HZ", &BOTH[..1], "a sine at -18 dBFS"),
         device("null:", BOTH, "captures silence, discards playback"),

@@ -74,7 +74,9 @@ pub(crate) fn not_asked(not: NotAsked) -> CannotChange {
         }
         NotAsked::Ending => CannotChange::Busy,
         NotAsked::NoPackets(why) => said(why.to_string()),
-        NotAsked::Older => said("the taut there does not support auto:TIME; use latency auto, or update it"),
+        NotAsked::Older => {
+            said("the taut there does not support auto:TIME; use latency auto, or update it")
+        }
     }
 }
 

@@ -105,7 +105,10 @@ mod tests {
         assert!(details.news(&at(40)).is_empty());
         let resync = Progress { resyncs: 1, xruns: 2, ..at(60) };
         let reported = details.news(&resync);
-        assert!(reported[0].contains("resync") && reported[1].contains("xrun of the device; 2"), "{reported:?}");
+        assert!(
+            reported[0].contains("resync") && reported[1].contains("xrun of the device; 2"),
+            "{reported:?}"
+        );
         assert!(details.news(&resync).is_empty());
     }
 

@@ -152,9 +152,7 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
         }
         Note::NoAnswer { address, stamps } => {
             let hint = match stamps {
-                true => {
-                    "; PipeWire's rtp-source needs --no-header-extensions here"
-                }
+                true => "; PipeWire's rtp-source needs --no-header-extensions here",
                 false => "",
             };
             format!(
@@ -180,9 +178,7 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
                 true => format!("use ?senders={more} for more"),
                 false => "use another port for some of them".to_owned(),
             };
-            format!(
-                "{address}: a sender at {from} is ignored: {most} are received already; {hint}"
-            )
+            format!("{address}: a sender at {from} is ignored: {most} are received already; {hint}")
         }
         Note::Followed { address, journal, first, last } => {
             followed(address, journal, [*first, *last])
@@ -224,9 +220,7 @@ pub(crate) fn fragments(too_long: &TooLong, ptime: Span) -> String {
 }
 
 pub(crate) fn longer(TooLong { bytes, mtu, to, .. }: &TooLong) -> String {
-    format!(
-        "packets of {bytes} bytes are longer than the MTU of {mtu} bytes to {to}"
-    )
+    format!("packets of {bytes} bytes are longer than the MTU of {mtu} bytes to {to}")
 }
 
 fn followed(address: &str, journal: &Journal, span: [Span; 2]) -> String {

@@ -1,9 +1,10 @@
-//! What is heard of speech over thin links, in simulated time with real codecs:
+//! Plays speech over thin links, in simulated time with real codecs:
 //! `cargo run --profile dist -p tautline-codec --example thin_links SPEECH.wav FOLDER`, then `scripts/mos plc FOLDER`.
 //!
-//! SPEECH.wav has one channel of 16 bits at 48 kHz. FOLDER gets a WAV for each link, at which a call begins (`start`) or to
-//! which the path is cut after 12 s at 1 Mbit/s (`cut`), and those without a link as a floor: the speech itself (`clean`) and
-//! the same codings over a path that loses nothing (`floor`). Prints what is sent in each second.
+//! SPEECH.wav has one channel of 16 bits at 48 kHz. FOLDER receives one WAV per link rate: a call
+//! that begins at that rate (`start`), and one whose path is reduced to it from 1 Mbit/s after 12 s
+//! (`cut`). The references are the speech itself (`clean`) and the same codings over a path without
+//! loss (`floor`). Prints the bit rate sent in each second.
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use std::path::Path;
@@ -50,7 +51,7 @@ fn call(path: PathModel, seconds: i64, sound: &RealSound) -> (Vec<f32>, String) 
     (one.finish().remove(0).played, sent)
 }
 
-/// The same sound by one coding over a path that carries all.
+/// The same sound with one coding over an unlimited path.
 fn floor(coding: Coding, seconds: i64, sound: &RealSound) -> Vec<f32> {
     let one = scenario(PathModel::ideal(DELAY), coding, sound);
     let mut call = Duplex::new([one.clone(), one]);

@@ -1,10 +1,10 @@
-//! Bits, the highest of each byte first.
+//! Bit writer and reader, most significant bit first.
 
 pub(crate) struct RiceWriter<'a> {
     room: &'a mut [u8],
     bytes: usize,
     held: u64,
-    /// Bits of `held` that were not written yet: fewer than 8 between calls.
+    /// Bits of `held` not yet written: fewer than 8 between calls.
     count: u32,
     full: bool,
 }
@@ -25,7 +25,7 @@ impl<'a> RiceWriter<'a> {
         }
     }
 
-    /// Writes so many bits that are 0, and one that is 1.
+    /// Writes `zeros` bits of 0, then a 1.
     pub(crate) fn put_unary(&mut self, mut zeros: u32) {
         while zeros >= 24 {
             self.put(0, 24);
@@ -42,7 +42,7 @@ impl<'a> RiceWriter<'a> {
         self.bytes += 1;
     }
 
-    /// How many bytes it took, the last filled up with 0; `None` if there was no room for all.
+    /// Returns the number of bytes, the last padded with 0; `None` if the buffer was too small.
     pub(crate) fn finish(mut self) -> Option<usize> {
         if self.count > 0 {
             self.put(0, 8 - self.count);
@@ -72,7 +72,7 @@ impl<'a> RiceReader<'a> {
         }
     }
 
-    /// The next `count` bits, at most 32; `None` if there are fewer.
+    /// Reads the next `count` bits, at most 32; `None` if fewer remain.
     pub(crate) fn get(&mut self, count: u32) -> Option<u32> {
         if count == 0 {
             return Some(0);
@@ -84,7 +84,7 @@ impl<'a> RiceReader<'a> {
         Some(value as u32)
     }
 
-    /// How many bits are 0 before the next that is 1; `None` if none is, or more than `most` are.
+    /// Counts the 0 bits before the next 1; `None` without a 1, or for more than `most`.
     pub(crate) fn get_unary(&mut self, most: u32) -> Option<u32> {
         let mut zeros = 0;
         loop {
@@ -106,7 +106,7 @@ impl<'a> RiceReader<'a> {
         }
     }
 
-    /// Whether what is left is less than a byte, and nothing but 0.
+    /// Returns whether only zero padding of less than a byte remains.
     pub(crate) fn is_over(&self) -> bool {
         self.rest.is_empty() && self.count < 8 && self.held == 0
     }

@@ -11,7 +11,8 @@ use tautline_proto::time::Frames;
 
 use crate::OpusRefused;
 
-/// Redundancy comes in chunks of 40 ms, and the newest may begin within one: so much more is read than is needed.
+/// Length of a redundancy chunk: 40 ms. The newest may begin within one, so this much more is read
+/// than needed.
 const CHUNK: Frames = Frames::new(1920);
 
 /// Reads the redundancy of one packet at a time.
@@ -21,14 +22,14 @@ pub(crate) struct DredReader {
     packet: NonNull<sys::OpusDRED>,
 }
 
-// SAFETY: both are memory of their own which libopus touches only in calls that are given it, from whatever thread.
+// SAFETY: libopus touches both only in calls that get them, on any thread.
 unsafe impl Send for DredReader {}
 
 impl DredReader {
-    /// Allocates; nothing later does.
+    /// Allocates; later calls do not.
     pub(crate) fn new() -> Result<Self, OpusRefused> {
         let mut error = 0;
-        // SAFETY: both write their answer to the borrowed place.
+        // SAFETY: both write their result to the borrowed place.
         let decoder = NonNull::new(unsafe { sys::opus_dred_decoder_create(&mut error) });
         let decoder = decoder.ok_or(OpusRefused(error))?;
         // SAFETY: as above.
@@ -42,12 +43,13 @@ impl DredReader {
         }
     }
 
-    /// Reads the redundancy in `payload`; returns whether it reaches so many frames back.
+    /// Reads the redundancy in `payload`; returns whether it reaches this many frames back.
     pub(crate) fn read(&mut self, payload: &[u8], back: Frames) -> bool {
         let Ok(len) = i32::try_from(payload.len()) else { return false };
         let (rate, mut end): (i32, c_int) = (Opus::RATE.hertz() as i32, 0);
         let Ok(most) = i32::try_from((back + CHUNK).count()) else { return false };
-        // SAFETY: both states are alive; it reads `len` bytes, and writes one number to the borrowed place.
+        // SAFETY: both states are alive; the call reads `len` bytes and writes one number to the
+        // borrowed place.
         let reach = unsafe {
             sys::opus_dred_parse(
                 self.decoder.as_ptr(),
@@ -64,7 +66,7 @@ impl DredReader {
         reach > 0 && i64::from(reach) >= back.count()
     }
 
-    /// Decodes the frames that begin `back` frames before the packet that was read.
+    /// Decodes the frames that begin `back` frames before the packet last read.
     pub(crate) fn decode(
         &self,
         decoder: NonNull<sys::OpusDecoder>,
@@ -73,7 +75,8 @@ impl DredReader {
         out: &mut [f32],
     ) -> bool {
         let count = frames.as_len() as c_int;
-        // SAFETY: both states are alive; it writes so many frames of the decoder's channels, for which `out` is as long.
+        // SAFETY: both states are alive; the call writes this many frames of the decoder's
+        // channels, and `out` has that length.
         let decoded = unsafe {
             sys::opus_decoder_dred_decode_float(
                 decoder.as_ptr(),

@@ -1,10 +1,11 @@
-//! Compression without loss, of packets that each stand alone.
+//! Lossless compression of independent packets.
 //!
-//! A payload is the number of frames (16 bits, big-endian), a byte for each channel, and bits. Each channel is what is
-//! left of its samples once the ones before foretell them, by a polynomial of order 0 to 3 (Robinson, "Shorten: Simple
-//! lossless and near-lossless waveform compression", 1994, §3.2), in Rice's code (Rice 1979) with the parameter that
-//! takes the fewest bits. The second channel may be its difference from the first. Where that takes no less, the
-//! samples follow as they are. Nothing is kept from packet to packet: a lost one costs itself alone, and no frame waits.
+//! A payload is the number of frames (16 bits, big-endian), a byte per channel, and bits. Each
+//! channel is the residual of its samples after polynomial prediction of order 0 to 3 (Robinson,
+//! "Shorten: Simple lossless and near-lossless waveform compression", 1994, §3.2). It is coded with
+//! Rice's code (Rice 1979) and the best parameter. The second channel may be the difference from
+//! the first. If this saves nothing, the samples follow uncompressed. No state is kept between
+//! packets: a lost packet affects no other, and no frame waits.
 
 use tautline_dsp::dither::Dither;
 use tautline_dsp::format::{self, SampleFormat};
@@ -16,17 +17,18 @@ use crate::bits::{RiceReader, RiceWriter};
 use crate::{CodecFactory, NoEncoder};
 
 const MAX_ORDER: usize = 3;
-/// Samples as they are, instead of a parameter of Rice's code.
+/// Marks uncompressed samples, instead of a parameter of Rice's code.
 const VERBATIM: u8 = 31;
-/// The greatest parameter: differences of 24 bits, foretold, have 28.
+/// Maximum parameter: residuals of 24-bit differences have 28 bits.
 const MAX_PARAMETER: u32 = 28;
-/// No quotient is longer: beyond, another parameter takes fewer bits.
+/// Maximum quotient: beyond it, another parameter takes fewer bits.
 const MAX_QUOTIENT: u32 = 1 << 20;
 const ORDER_SHIFT: u32 = 5;
 const PARAMETER: u8 = 0x1F;
-/// The flag of the second channel: it is a difference from the first. Of the first: the packet is of 24 bits.
+/// Flag of the second channel: difference from the first. Flag of the first channel: the packet has
+/// 24 bits.
 const FLAG: u8 = 0x80;
-/// Frames of the longest packet: 20 ms (`PTIME_RANGE`) at 192 kHz, the greatest rate of streams.
+/// Maximum frames per packet: 20 ms (`PTIME_RANGE`) at 192 kHz, the maximum stream rate.
 const MAX_FRAMES: usize = 3840;
 
 pub(crate) struct Lossless;
@@ -45,7 +47,7 @@ impl CodecFactory for Lossless {
 pub struct LosslessEncoder {
     sample: SampleFormat,
     channels: Channels,
-    /// The samples as they are where nothing compresses them.
+    /// Uncompressed samples, used if compression saves nothing.
     raw: Box<[u8]>,
     dither: Dither,
     first: Box<[i32]>,
@@ -54,7 +56,8 @@ pub struct LosslessEncoder {
 }
 
 impl LosslessEncoder {
-    /// Codes samples as this format has them: 16 bits, or 24 for all others. Allocates; nothing later does.
+    /// Creates an encoder: 16 bits for 16-bit formats, 24 for all others. Allocates; later calls do
+    /// not.
     pub fn new(sample: SampleFormat, channels: Channels) -> Self {
         let sample = if sample == SampleFormat::L16 { sample } else { SampleFormat::L24 };
         Self {
@@ -79,7 +82,7 @@ impl LosslessEncoder {
         let (heads, rest) = room.split_at_mut(head);
         heads[..2].copy_from_slice(&u16::try_from(frames).ok()?.to_be_bytes());
         let depth_flag = if self.sample == SampleFormat::L24 { FLAG } else { 0 };
-        // More than the samples themselves take is of no use.
+        // More than the uncompressed size is useless.
         let most = rest.len().min(raw.len());
         let mut bits = RiceWriter::new(&mut rest[..most]);
         for channel in 0..channels {
@@ -149,12 +152,12 @@ struct ChannelPlan {
 }
 
 impl ChannelPlan {
-    /// The order that leaves least, and the parameter that takes the fewest bits for it.
+    /// Finds the order with the smallest residual, and its best parameter.
     fn of(numbers: &[i32], depth: u32) -> Self {
         let mut sums = [0u64; MAX_ORDER + 1];
         let mut before = [0i32; MAX_ORDER];
         for (at, number) in numbers.iter().enumerate() {
-            // Each order leaves the difference of what the order before leaves.
+            // Each order leaves the difference of the previous order's residuals.
             let mut left = *number;
             for order in 0..=MAX_ORDER.min(at) {
                 sums[order] += u64::from(left.unsigned_abs());
@@ -171,7 +174,7 @@ impl ChannelPlan {
         let orders = 0..=MAX_ORDER.min(numbers.len());
         let plans = orders.map(|order| {
             let coded = (numbers.len() - order) as u64;
-            // Zigzag doubles what is left: the mean of that is near 2 to the best parameter.
+            // Zigzag coding doubles the residual: the mean of that is near 2 to the best parameter.
             let mean = (2 * sums[order]).checked_div(coded).unwrap_or(0);
             let parameter = (u64::BITS - mean.leading_zeros()).saturating_sub(1).min(MAX_PARAMETER);
             let cost = order as u64 * u64::from(depth)
@@ -228,7 +231,7 @@ pub struct LosslessDecoder {
 }
 
 impl LosslessDecoder {
-    /// Reads packets of so many channels. Allocates; nothing later does.
+    /// Creates a decoder for packets with these channels. Allocates; later calls do not.
     pub fn new(channels: Channels) -> Self {
         Self {
             channels,

@@ -25,16 +25,18 @@ impl CodecFactory for Opus {
     }
 }
 
-/// The frames that all lengths of packets are multiples of: 2.5 ms.
+/// Unit of all packet lengths: 2.5 ms.
 const STEP: usize = 120;
 
-/// How many packets are expected to be lost before anybody said, by which speech is given its copies: in per cent.
+/// Assumed packet loss in percent until a report arrives; it enables in-band FEC for speech.
 const EXPECTED_LOSS: c_int = 10;
 
-/// Of ten: more is not heard, and the longest packet is coded well within a period of 5 ms.
+/// Of 10. A higher complexity is inaudible, and the longest packet is encoded well within a period
+/// of 5 ms.
 const VOICE_COMPLEXITY: c_int = 5;
 
-/// From this complexity on a decoder conceals lost speech with a neural network, if its library has one.
+/// Minimum complexity at which a decoder conceals lost speech with a neural network, if its library
+/// has one.
 const DEEP_COMPLEXITY: c_int = 5;
 
 /// Deep redundancy (DRED) per packet of speech, in units of 10 ms.
@@ -48,11 +50,11 @@ pub struct OpusEncoder {
     channels: Channels,
 }
 
-// SAFETY: the state is memory of its own which libopus touches only in calls that are given it, from whatever thread.
+// SAFETY: libopus touches the state only in calls that get it, on any thread.
 unsafe impl Send for OpusEncoder {}
 
 impl OpusEncoder {
-    /// Codes one channel or two at 48 kHz. Allocates; nothing later does.
+    /// Creates an encoder for one or two channels at 48 kHz. Allocates; later calls do not.
     pub fn new(opus: Opus, channels: Channels) -> Result<Self, OpusRefused> {
         let application = match opus.tuning {
             OpusTuning::Music => sys::OPUS_APPLICATION_RESTRICTED_LOWDELAY,
@@ -60,7 +62,7 @@ impl OpusEncoder {
         };
         let (rate, count) = (Opus::RATE.hertz() as i32, channels.count() as c_int);
         let mut error = 0;
-        // SAFETY: it takes any numbers, and writes its answer to the place that is borrowed for it.
+        // SAFETY: the call accepts any numbers, and writes its result to the borrowed place.
         let state = unsafe { sys::opus_encoder_create(rate, count, application, &mut error) };
         let state =
             NonNull::new(state).filter(|_| error == sys::OPUS_OK).ok_or(OpusRefused(error))?;
@@ -88,24 +90,26 @@ impl OpusEncoder {
     }
 
     fn set(&mut self, request: c_int, value: c_int) -> Result<(), OpusRefused> {
-        // SAFETY: the state is alive, and each request that is made here takes one number.
+        // SAFETY: the state is alive, and every request made here takes one number.
         let answer = unsafe { sys::opus_encoder_ctl(self.state.as_ptr(), request, value) };
         if answer == sys::OPUS_OK { Ok(()) } else { Err(OpusRefused(answer)) }
     }
 
-    /// Has packets of speech carry deep redundancy (DRED) instead of in-band FEC: for measurements, and for the test of the reader. No
-    /// sender does, as copies of packets give more for the same bits (decision 70).
+    /// Adds deep redundancy (DRED) to speech packets instead of in-band FEC, for measurements and
+    /// tests of the reader. Senders do not use it: copies of packets achieve more with the same
+    /// bits (decision 70).
     #[cfg(feature = "bundled")]
     pub fn carry_dred(&mut self) -> Result<(), OpusRefused> {
         self.set(sys::OPUS_SET_DRED_DURATION_REQUEST, DRED_DURATION)?;
         self.set(sys::OPUS_SET_INBAND_FEC_REQUEST, 0)
     }
 
-    /// Frames from what goes in to what comes out, as libopus has it.
+    /// Returns libopus's delay from input to output, in frames.
     pub fn lookahead(&mut self) -> i32 {
         let mut frames: i32 = 0;
         let place: *mut i32 = &mut frames;
-        // SAFETY: the state is alive; this request takes a place for one number, which is borrowed until it is written.
+        // SAFETY: the state is alive; this request takes a place for one number, borrowed for the
+        // call.
         unsafe {
             sys::opus_encoder_ctl(self.state.as_ptr(), sys::OPUS_GET_LOOKAHEAD_REQUEST, place);
         }
@@ -115,7 +119,7 @@ impl OpusEncoder {
 
 impl Drop for OpusEncoder {
     fn drop(&mut self) {
-        // SAFETY: it was created, and is not used after this.
+        // SAFETY: the state is alive, and is not used after this.
         unsafe { sys::opus_encoder_destroy(self.state.as_ptr()) }
     }
 }
@@ -128,7 +132,8 @@ impl Encode for OpusEncoder {
     fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize> {
         let frames = self.channels.frames_in(samples.len());
         let most = Codec::Opus(self.opus).payload_bytes((self.channels, frames), 0).min(room.len());
-        // SAFETY: the state is alive and of so many channels; it reads that many frames and writes at most so many bytes.
+        // SAFETY: the state is alive with this many channels; the call reads `frames` frames and
+        // writes at most the length of `out`.
         let bytes = unsafe {
             sys::opus_encode_float(
                 self.state.as_ptr(),
@@ -142,19 +147,19 @@ impl Encode for OpusEncoder {
     }
 
     fn set_bitrate(&mut self, bitrate: u32) {
-        // What the library does not take is not said of packets either.
+        // Keep the announced bit rate if the library rejects this one.
         if self.set(sys::OPUS_SET_BITRATE_REQUEST, bitrate as c_int).is_ok() {
             self.opus.bitrate = bitrate;
         }
     }
 
     fn expect_loss(&mut self, percent: u8) {
-        // Of what it takes, 0 to 100, none is refused.
+        // Cannot fail for 0 to 100.
         let _ = self.set(sys::OPUS_SET_PACKET_LOSS_PERC_REQUEST, c_int::from(percent.min(100)));
     }
 
     fn reset(&mut self) {
-        // SAFETY: the state is alive, and this request takes nothing.
+        // SAFETY: the state is alive, and this request takes no argument.
         unsafe {
             sys::opus_encoder_ctl(self.state.as_ptr(), sys::OPUS_RESET_STATE);
         }
@@ -171,17 +176,18 @@ pub struct OpusDecoder {
     dred: DredReader,
 }
 
-// SAFETY: the state is memory of its own which libopus touches only in calls that are given it, from whatever thread.
+// SAFETY: libopus touches the state only in calls that get it, on any thread.
 unsafe impl Send for OpusDecoder {}
 
 impl OpusDecoder {
-    /// Decodes to one channel or two at 48 kHz, whatever a packet has. Allocates; nothing later does.
+    /// Creates a decoder to one or two channels at 48 kHz, whatever a packet has. Allocates; later
+    /// calls do not.
     pub fn new(rate: Rate, channels: Channels) -> Result<Self, OpusRefused> {
         if rate != Opus::RATE || channels.count() > 2 {
             return Err(OpusRefused(sys::OPUS_BAD_ARG));
         }
         let mut error = 0;
-        // SAFETY: it takes any numbers, and writes its answer to the place that is borrowed for it.
+        // SAFETY: the call accepts any numbers, and writes its result to the borrowed place.
         let state = unsafe {
             sys::opus_decoder_create(rate.hertz() as i32, channels.count() as c_int, &mut error)
         };
@@ -196,13 +202,15 @@ impl OpusDecoder {
         })
     }
 
-    /// Neural concealment is for speech: of music it costs 0.7 ms per packet of 5 ms, and gains nothing.
+    /// Neural concealment is only for speech: for music it costs 0.7 ms per 5 ms packet and
+    /// improves nothing.
     fn adapt_to(&mut self, payload: &[u8]) {
         let is_speech = payload.first().is_some_and(|toc| toc >> 3 < FIRST_CELT);
         if is_speech != self.is_speech {
             self.is_speech = is_speech;
             let complexity = if is_speech { DEEP_COMPLEXITY } else { 0 };
-            // SAFETY: the state is alive, and the request takes one number; libraries without it refuse it.
+            // SAFETY: the state is alive, and the request takes one number; libraries without it
+            // return an error.
             unsafe {
                 sys::opus_decoder_ctl(
                     self.state.as_ptr(),
@@ -225,13 +233,14 @@ impl OpusDecoder {
         false
     }
 
-    /// Decodes to all of `out`, or what stands for what was lost if there is no payload; whether it did.
+    /// Decodes to all of `out`, or conceals a loss if there is no payload; returns whether it
+    /// succeeded.
     fn run(&mut self, payload: Option<&[u8]>, out: &mut [f32], before: bool) -> bool {
         let frames = out.len() / self.channels.count();
         let (data, len) = payload.map_or((core::ptr::null(), 0), |p| (p.as_ptr(), p.len()));
         let Ok(len) = i32::try_from(len) else { return false };
-        // SAFETY: the state is alive and of so many channels; it reads `len` bytes, or none where there is no payload, and
-        // writes at most `frames` frames.
+        // SAFETY: the state is alive with this many channels; the call reads `len` bytes, or none
+        // without a payload, and writes at most `frames` frames.
         let decoded = unsafe {
             sys::opus_decode_float(
                 self.state.as_ptr(),
@@ -248,7 +257,7 @@ impl OpusDecoder {
 
 impl Drop for OpusDecoder {
     fn drop(&mut self) {
-        // SAFETY: it was created, and is not used after this.
+        // SAFETY: the state is alive, and is not used after this.
         unsafe { sys::opus_decoder_destroy(self.state.as_ptr()) }
     }
 }
@@ -266,7 +275,8 @@ impl Decode for OpusDecoder {
 
     fn recover(&mut self, next: &[u8], ahead: Frames, out: &mut [f32]) -> bool {
         let frames = self.channels.frames_in(out.len());
-        // In-band FEC is of the packet directly before, and as long as the packet that carries it.
+        // In-band FEC holds the directly preceding packet, with the length of the packet that
+        // carries it.
         let is_next = ahead == Frames::ZERO && Codec::OPUS.frames(next) == Some(frames);
         if is_next && carries_earlier(next) {
             return self.run(Some(next), out, true);
@@ -280,22 +290,23 @@ impl Decode for OpusDecoder {
     }
 
     fn reset(&mut self) {
-        // SAFETY: the state is alive, and this request takes nothing.
+        // SAFETY: the state is alive, and this request takes no argument.
         unsafe {
             sys::opus_decoder_ctl(self.state.as_ptr(), sys::OPUS_RESET_STATE);
         }
     }
 }
 
-/// The first configuration without a SILK layer (RFC 6716 §3.1).
+/// First configuration without a SILK layer (RFC 6716 §3.1).
 const FIRST_CELT: u8 = 16;
 
-/// Whether a packet of one frame has low bit-rate redundancy, of either channel: the first bits of the SILK layer are a
-/// voice activity flag for each 20 ms and one for this (RFC 6716 §4.2.3), each a bit as likely 0 as 1 (§4.2.7).
+/// Returns whether a packet of one frame has low bit-rate redundancy in any channel. The SILK layer
+/// begins with a voice activity flag per 20 ms, and a flag for redundancy (RFC 6716 §4.2.3), each a
+/// bit with even probability (§4.2.7).
 fn carries_earlier(payload: &[u8]) -> bool {
     let &[toc, flags, ..] = payload else { return false };
     let (config, stereo, frames) = (toc >> 3, toc & 4 != 0, toc & 3);
-    // Of CELT there is none, and of several frames it is not looked for; 40 and 60 ms have more flags.
+    // CELT has none. Packets with several frames are not examined; 40 and 60 ms have more flags.
     let short = config < FIRST_CELT && (config >= 12 || config & 3 < 2);
     short && frames == 0 && (flags & 0x40 != 0 || stereo && flags & 0x10 != 0)
 }

@@ -283,7 +283,7 @@ impl Piece {
 /// Fewer exact frames between resampled ones are coincidence.
 const CHANCE: usize = 1024;
 
-/// Joins continuous pieces: the walk splits a long one where a few frames match by chance.
+/// Joins continuous pieces: the walk splits a long one if a few frames match by chance.
 pub(super) fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
     let mut all: Vec<Piece> = Vec::with_capacity(pieces.len());
     for (index, piece) in pieces.iter().enumerate() {

@@ -78,7 +78,7 @@ pub struct ChangeRow {
     pub at_frame: usize,
     /// Number of sent frames; 0 for `inserted`.
     pub frames: usize,
-    /// Content in their place: `silence`, `other` or `same`.
+    /// Content instead of the sent sound: `silence`, `other` or `same`.
     pub by: Option<&'static str>,
     /// Delay of the following sound in frames; negative if earlier.
     pub later_frames: f64,

@@ -346,8 +346,7 @@ fn what_is_lost_of_resampled_sound_is_not_all_there() {
 #[test]
 fn a_sound_of_another_gain_is_found_with_the_gain() {
     let sent = noise(60_000);
-    for (gain, said) in
-        [(0.5, "; 6.0 dB quieter"), (1.5, "; 3.5 dB louder"), (-1.0, "; inverted")]
+    for (gain, said) in [(0.5, "; 6.0 dB quieter"), (1.5, "; 3.5 dB louder"), (-1.0, "; inverted")]
     {
         let verdict = verdict(&sent, &sent.clone().with(|sample| sample * gain));
         is_reported(

@@ -44,9 +44,9 @@ pub struct Comparison {
     whole_so_far: bool,
     pub(super) changes: Vec<Difference>,
     pub(super) passages: Vec<ResampledRow>,
-    /// Routing of each part where it changed, with its first sent frame.
+    /// Routing of each part between changes, with its first sent frame.
     pub(super) routings: Vec<(usize, ChannelRouting)>,
-    /// Range of each channel's gain, where it changes.
+    /// Gain range of each channel whose gain changes.
     pub(super) volumes: Vec<Option<GainRange>>,
     /// Residual energy ratio of frame-aligned, matching sound.
     pub(super) rest: Option<f64>,

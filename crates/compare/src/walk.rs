@@ -338,7 +338,7 @@ impl<'a> PieceWalk<'a> {
         let mut before = (last, end);
         while let count @ 1.. = self.room_after(end, &last, within.end) {
             if end > seed.at && self.is_exact(end..end + RUN.min(count), &last, &seed.routing) {
-                // The match may start within the last window, which then says nothing.
+                // The match may start within the last window, which then proves nothing.
                 let within = before.1..end + 1;
                 let again = self.both.grow(&seed.routing.sources, end, within, last.nearest(end));
                 (last, end) = (if again.start < end { before.0 } else { last }, again.start);

@@ -30,7 +30,7 @@ impl Comparison {
         if self.changes.iter().any(Difference::moves) {
             return format!(
                 "{heard} contains {sent} in moved pieces; a changed latency does so, and the report of taut recv lists \
-                    the losses"
+                 the losses"
             );
         }
         match ends {

@@ -24,7 +24,7 @@ fn sound(loud: f32, marks: f32) -> Vec<f32> {
 fn second(bencher: Bencher, loud: f32, marks: f32) {
     let (sound, mut finder, mut found) = (sound(loud, marks), Finder::new(), 0);
     finder.push(&sound[..2 * RATE], |_| {});
-    // Reuses the third second: other numbers would be lost.
+    // Repeats the third second: marks with other numbers would end the run.
     bencher.bench_local(|| {
         finder.push(black_box(&sound[2 * RATE..]), |_| found += 1);
     });

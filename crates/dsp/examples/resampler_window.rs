@@ -136,8 +136,8 @@ fn window(goal: &Goal) -> Vec<f64> {
             .map(|(all, wave)| all.iter().map(error).sum::<f64>().sqrt() / wanted(*wave))
             .collect();
         let most = errors.iter().copied().fold(0.0, f64::max);
-        // Square root, because these weight values and Lawson's weight squares. No weight becomes
-        // 0.
+        // Takes the square root: these weights apply to values, Lawson's to squares. No weight
+        // becomes 0.
         for (weight, error) in weights.iter_mut().zip(&errors) {
             *weight *= (error / most).max(1e-3).sqrt();
         }

@@ -28,7 +28,7 @@ pub struct Concealer {
     predicted: usize,
     /// Last frame before this hole.
     held: Box<[f32]>,
-    /// Frame of concealment.
+    /// Current frame of the concealment.
     reported: Box<[f32]>,
     /// Gain of held channels, by frame of the hole.
     plain: Box<[f32]>,
@@ -157,7 +157,7 @@ impl Concealer {
     }
 
     /// Adds frames that passed unchanged while [`Self::is_transparent`], instead of
-    /// [`Self::sound`], for callers that keep frames and add them when needed. The newest
+    /// [`Self::sound`]. Callers may collect frames and add them when needed. The newest
     /// [`Self::learns_from`] frames suffice.
     pub fn passed(&mut self, samples: &[f32]) {
         if samples.len() >= self.held.len() {

@@ -45,9 +45,9 @@ const STEP_OF_ONE: f32 = 8_388_608.0;
 
 /// Converts wire bytes to samples with a full scale of ±1.0.
 ///
-/// All 16-bit and 24-bit values are exact. Floats keep their bits, except that NaN becomes 0.0: a
-/// hostile packet must not spoil everything mixed with it. Converts as many samples as both slices
-/// hold.
+/// All 16-bit and 24-bit values are exact. Floats keep their bits, except that NaN becomes 0.0: one
+/// invalid packet must not destroy everything mixed with it. Converts as many samples as both
+/// slices hold.
 pub fn decode(format: SampleFormat, bytes: &[u8], out: &mut [f32]) {
     widest(
         #[inline(always)]

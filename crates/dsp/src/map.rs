@@ -45,7 +45,7 @@ impl fmt::Display for MapError {
             Self::Entry { given, entry } => write!(
                 f,
                 "invalid channel '{entry}' in map '{given}'; give input channels from 1 to {MAX_CHANNELS} in the order \
-                    of the outputs, - for silence, such as 2,1 or 1,-"
+                 of the outputs, - for silence, such as 2,1 or 1,-"
             ),
             Self::TooLong { outputs } => {
                 write!(f, "a map of {outputs} channels is too long; use at most {MAX_CHANNELS}")

@@ -37,7 +37,7 @@ pub const SPACING: usize = CHIPS * CHIP;
 /// Marks are numbered modulo this: three hours at 48 kHz.
 pub const NUMBERS: u32 = 1 << NUMBER_BITS;
 
-/// Run of marks. Marks of other runs are distinguished and only counted.
+/// Identifies a run of marks. A finder only counts marks of other runs.
 ///
 /// Two runs are indistinguishable if 8 of these bits agree. The other 20 select the first number,
 /// so their marks rarely have equal numbers.

@@ -137,8 +137,8 @@ fn ffmpeg(words: impl Iterator<Item = String>, input: Vec<u8>) -> Option<Vec<u8>
 fn marks_for_voices_are_found_through_opus() {
     for (hertz, bits) in [(48_000, 24_000), (8_000, 24_000), (8_000, 12_000)] {
         let Some(sound) = through_opus(&marks().0, hertz, bits) else {
-            // Same as `tautline_trial::skipped`, which is above this crate. No macro: the runner
-            // shows their output for failed tests only.
+            // Same as `tautline_trial::skipped`, whose crate depends on this one. Writes to
+            // standard error directly: the runner shows a macro's output for failed tests only.
             let said = "SKIPPED (package): marks_for_voices_are_found_through_opus: ffmpeg with \
                         libopus is not installed\n";
             std::io::stderr().write_all(said.as_bytes()).unwrap();

@@ -16,7 +16,7 @@ pub struct Demand {
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error(
     "the plugin needs {run:.0} us per {period:.0} us, {share:.0} % of a core, and the least busy core has {left:.0} % \
-        left; close streams, use another worker, or set block in tautline.toml if the host's blocks are longer"
+     left; close streams, use another worker, or set block in tautline.toml if the host's blocks are longer"
 )]
 pub struct OverloadError {
     run: f64,

@@ -75,9 +75,7 @@ pub fn scan(program: &ChildProgram, folders: &[PathBuf], timeout: Span) -> Scan 
             let next = files.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop_front();
             let Some(path) = next else { break };
             let asked = match name_of(&path).as_str() {
-                OURS => {
-                    Err("its plugins belong to other workers".to_owned())
-                }
+                OURS => Err("its plugins belong to other workers".to_owned()),
                 _ => ask(program, &path, timeout),
             };
             let hash = hash_of(&path);
@@ -170,13 +168,13 @@ pub(crate) fn ask(
         ChildMessage::Line(line) => match serde_json::from_str(&line) {
             Ok(LibraryAnswer::Library(asked)) => Ok(asked),
             Ok(LibraryAnswer::Refused(why)) => Err(why),
-            Err(error) => {
-                Err(format!("its process returned invalid data: {error}; remove it from LADSPA_PATH"))
-            }
+            Err(error) => Err(format!(
+                "its process returned invalid data: {error}; remove it from LADSPA_PATH"
+            )),
         },
-        ChildMessage::Late => Err(format!(
-            "loading it takes longer than {timeout}; remove it from LADSPA_PATH"
-        )),
+        ChildMessage::Late => {
+            Err(format!("loading it takes longer than {timeout}; remove it from LADSPA_PATH"))
+        }
         ChildMessage::Nothing => {
             // A crashed child has ended by now; a silent one is killed.
             let how =

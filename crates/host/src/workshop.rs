@@ -255,18 +255,18 @@ impl PluginWorkshop {
         if request.hash.as_ref().is_some_and(|hash| *hash != offer.plugin.hash) {
             return Err(gone(
                 "differs from the saved one: run taut plugins --worker HOST --save, or, for a spare, give both workers \
-                    the same file",
+                 the same file",
             ));
         }
         match offer.check() {
             Ok(()) => Ok(offer),
             Err(Gone::Missing) => Err(gone(
                 "was removed: reinstall its library, or restart taut work there and run taut plugins --worker HOST \
-                    --save",
+                 --save",
             )),
             Err(Gone::Changed) => Err(gone(
                 "changed after this worker started: restart taut work there, then run taut plugins --worker HOST \
-                    --save",
+                 --save",
             )),
         }
     }

@@ -117,8 +117,13 @@ pub struct CapacityFlags {
     #[arg(long, help_heading = "Plugin")]
     virtual_work: bool,
     /// How the plugin's run time varies
-    #[arg(long, value_name = "KIND", default_value = "fixed", help_heading = "Plugin",
-          hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "KIND",
+        default_value = "fixed",
+        help_heading = "Plugin",
+        hide_short_help = true
+    )]
     work: CapacityWork,
     /// Folder of libtautline_ladspa_cost.so [default: LADSPA_PATH, or next to `taut`]
     ///
@@ -173,8 +178,13 @@ pub struct CapacityFlags {
     #[arg(long, help_heading = "Machines")]
     jack: bool,
     /// Priority of the master's thread
-    #[arg(long, value_name = "CLASS", default_value = "fifo:80", help_heading = "Machines",
-          hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "CLASS",
+        default_value = "fifo:80",
+        help_heading = "Machines",
+        hide_short_help = true
+    )]
     scheduler: Scheduler,
     #[command(flatten)]
     reporting: Reporting,

@@ -150,8 +150,13 @@ pub struct MarkShape {
           value_parser = clap::value_parser!(u32).range(2..=64), hide_short_help = true)]
     periods: u32,
     /// Priority of the device threads
-    #[arg(long, value_name = "CLASS", default_value = "fifo:70", help_heading = "Devices",
-          hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "CLASS",
+        default_value = "fifo:70",
+        help_heading = "Devices",
+        hide_short_help = true
+    )]
     scheduler: Scheduler,
     /// Kind of marks
     #[arg(long, value_name = "KIND", default_value = "wide", help_heading = "Run")]

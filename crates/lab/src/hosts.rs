@@ -357,7 +357,8 @@ impl LabHost {
         self.to = None;
         let status = self.give_up();
         let said = rest(&self.complaints);
-        let why = match (said.into_iter().rfind(|line| !line.trim().is_empty()), status) {
+        let is_message = |line: &String| !line.trim().is_empty() && !line.starts_with("hint: ");
+        let why = match (said.into_iter().rfind(is_message), status) {
             (Some(line), _) => first(&line, 200),
             (None, Ok(status)) => status.to_string(),
             (None, Err(error)) => error.to_string(),

@@ -103,8 +103,13 @@ pub struct ImpairFlags {
     #[arg(long, requires = "trace", help_heading = "Network", hide_short_help = true)]
     once: bool,
     /// Impairment of the reverse path, which carries RTCP
-    #[arg(long, value_name = "HOW", default_value = "same", help_heading = "Network",
-          hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "same",
+        help_heading = "Network",
+        hide_short_help = true
+    )]
     back: Back,
     /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Run")]
@@ -113,8 +118,13 @@ pub struct ImpairFlags {
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
     duration: Option<Span>,
     /// Priority of the relay's thread; must exceed a local sender's and receiver's
-    #[arg(long, value_name = "CLASS", default_value = "fifo:75", help_heading = "Run",
-          hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "CLASS",
+        default_value = "fifo:75",
+        help_heading = "Run",
+        hide_short_help = true
+    )]
     scheduler: Scheduler,
     /// Final report
     #[arg(long, value_name = "KIND", default_value = "text", help_heading = "Run")]

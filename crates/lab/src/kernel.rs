@@ -105,8 +105,13 @@ pub struct KernelFlags {
     #[arg(long, value_name = "PLACE", help_heading = "Hosts")]
     with: Option<HostPlace>,
     /// Address of this machine to send to [default: detected]
-    #[arg(long, value_name = "IP", requires = "with", help_heading = "Hosts",
-          hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "IP",
+        requires = "with",
+        help_heading = "Hosts",
+        hide_short_help = true
+    )]
     at: Option<IpAddr>,
     #[command(flatten)]
     reporting: Reporting,

@@ -191,7 +191,8 @@ fn lacks(error: &std::io::Error) -> TurnedAway {
 
 /// Answers in plain HTTP, the protocol of the request.
 async fn refuse_plain(mut stream: TcpStream) {
-    let body = r#"{"error":"connections from other hosts need TLS with a trusted key; see taut pair"}"#;
+    let body =
+        r#"{"error":"connections from other hosts need TLS with a trusted key; see taut pair"}"#;
     let answer = format!(
         "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: \
          close\r\n\r\n{body}",

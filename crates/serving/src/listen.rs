@@ -21,9 +21,7 @@ pub enum ListenError {
         list.display()
     )]
     NoTrustedPeers { address: SocketAddr, list: PathBuf },
-    #[error(
-        "{0} is reachable from other hosts, and this host has no key; run taut id first"
-    )]
+    #[error("{0} is reachable from other hosts, and this host has no key; run taut id first")]
     NoIdentity(SocketAddr),
     #[error("cannot listen on TCP {address}: {error}; {}", hint(error))]
     Bind { address: SocketAddr, error: std::io::Error },
@@ -43,9 +41,7 @@ fn hint(error: &std::io::Error) -> &'static str {
         std::io::ErrorKind::PermissionDenied => {
             "ports below 1024 need root: set another with --listen HOST:PORT"
         }
-        _ => {
-            "another taut work or taut serve may use it: set another port with --listen HOST:PORT"
-        }
+        _ => "another taut work or taut serve may use it: set another port with --listen HOST:PORT",
     }
 }
 

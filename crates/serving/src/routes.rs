@@ -328,8 +328,7 @@ async fn read(headers: &HeaderMap, body: Body) -> Result<StreamRequest, HttpRefu
         return Err(WorkRefused::BadRequest(why).into());
     }
     serde_json::from_slice(&bytes).map_err(|error| {
-        let why =
-            format!("invalid request: {error}; see /v1/openapi.json");
+        let why = format!("invalid request: {error}; see /v1/openapi.json");
         HttpRefusal::new(StatusCode::UNPROCESSABLE_ENTITY, why)
     })
 }

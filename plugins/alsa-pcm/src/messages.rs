@@ -16,7 +16,7 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
         }
         Note::DroppedByQueue { address, dropped, of, .. } => Some(format!(
             "the interface's queue dropped {dropped} of {of} packets to {address}: too late for their launch times; \
-                run the application with real-time priority, or write pacing \"fq\" or \"sleep\""
+             run the application with real-time priority, or write pacing \"fq\" or \"sleep\""
         )),
         Note::Receiving { address, note } => Some(receiving(address, note)),
         note => alike(note),
@@ -37,7 +37,7 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
         ReceiveNote::Contradicted { contradiction: Contradiction::FrameBytes(bytes), format } => {
             format!(
                 "{address}: packets have {bytes} bytes per frame but are read as {} with {} channels: muted; use the \
-                    sender's .sdp as address",
+                 sender's .sdp as address",
                 format.coding_name(),
                 format.channels
             )
@@ -53,7 +53,7 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
         ),
         ReceiveNote::WrongType(WrongType { came, .. }) => format!(
             "{} packets with payload type {} arrived from {address}, which the PCM does not accept; use the sender's \
-                .sdp as address",
+             .sdp as address",
             came.packets, came.payload_type
         ),
         ReceiveNote::Needs { need, device, latency, longest, rule } => {
@@ -76,7 +76,7 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
         }
         ReceiveNote::TooShort { packing_age, device, latency } => format!(
             "{address}: packets are up to {packing_age} old when they leave and the PCM's card takes {device}, so \
-                {latency} is too little and packets will be late; write latency {} or more, or a shorter period",
+             {latency} is too little and packets will be late; write latency {} or more, or a shorter period",
             enough_latency(*packing_age + *device)
         ),
         ReceiveNote::PresentedTooSoon(later) => format!(
@@ -84,34 +84,34 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
         ),
         ReceiveNote::Raised { promised, packing_age, device, kept } => format!(
             "{address} announces {promised} but packets are up to {packing_age} old when they leave and the PCM's card \
-                takes {device}; it runs at {kept}"
+             takes {device}; it runs at {kept}"
         ),
         ReceiveNote::NoRoom { wanted, longest } => format!(
             "{address} needs {wanted}, but the maximum here is {longest}, which is used; write latency {wanted} for \
-                more"
+             more"
         ),
         ReceiveNote::RepairShort { window, latency, enough } => format!(
             "{address}: packets can be repaired up to {window} after departure, but a latency of {latency} is too \
-                short for that; write latency {enough} or more"
+             short for that; write latency {enough} or more"
         ),
         ReceiveNote::OutOfReach => format!(
             "{address}: the rates of the application and the sender differ too much, so the sound jumps; check both \
-                rates"
+             rates"
         ),
         ReceiveNote::Unsteady(resyncs) => format!(
             "{address}: the presentation times of its packets jump again and again ({resyncs} resyncs lately): the \
-                talker must derive them from its sample clock, and keep its clock with PTP"
+             talker must derive them from its sample clock, and keep its clock with PTP"
         ),
         ReceiveNote::Restarting(restarts) => format!(
             "{address}: the talker reports {restarts} recent restarts of its media clock (mr), as after xruns: use a \
-                longer period there, or real-time priority"
+             longer period there, or real-time priority"
         ),
         ReceiveNote::Uncertain => format!(
             "{address}: the talker reports that its clock is uncertain (tu): keep it with PTP"
         ),
         ReceiveNote::Posing { sender, other, .. } => format!(
             "{address}: packets with the SSRC of its sender ({sender}) come also from {other}, and are not played: \
-                stop the program that sends them"
+             stop the program that sends them"
         ),
     }
 }
@@ -124,7 +124,7 @@ fn refused(address: &str, refusal: &Refusal) -> String {
     };
     format!(
         "{address} sends {} and the PCM expects {}, so it is silent; write rate {}, channels {} and format {}, or \
-            remove these keys, and use plug: for another rate",
+         remove these keys, and use plug: for another rate",
         shape(theirs),
         shape(ours),
         theirs.rate.hertz(),

@@ -133,7 +133,7 @@ fn settle_with(wish: &mut Wish, theirs: &StreamFormat) -> Result<(), Complaint> 
     let (hertz, count) = (theirs.rate.hertz(), theirs.channels);
     Err(Complaint::unusable(format!(
         "{} sends {hertz} Hz with {count} channels and the PCM expects {} Hz with {channels}; write rate {hertz} and \
-            channels {count}, or remove these keys, and use plug: for another rate",
+         channels {count}, or remove these keys, and use plug: for another rate",
         wish.address,
         rate.hertz()
     )))
@@ -394,7 +394,7 @@ fn kept(reached: &Reached, format: &StreamFormat, device: &Settings) -> Result<S
     lay::kept(reached.wish.keys.latency, promised, format, device).map_err(|short| {
         Complaint::unusable(format!(
             "latency {} is less than packets of {} and {} periods of {} frames need; use {} or more, or a shorter \
-                ptime",
+             ptime",
             short.asked,
             format.ptime(),
             device.periods,

@@ -1,5 +1,5 @@
-//! Client threads ("clerks"): an ordinary thread per plugin and worker, which opens and watches its
-//! instances' streams. The host's threads share only wait-free rings and atomics with it.
+//! Client threads: an ordinary thread per plugin and worker, which opens and watches its instances'
+//! streams. The host's threads share only wait-free rings and atomics with it.
 
 mod errand;
 mod http;

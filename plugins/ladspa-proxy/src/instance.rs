@@ -1,4 +1,5 @@
-//! An instance of a plugin for the host, created at once. Without its worker, a stand-in plays.
+//! An instance of a plugin for the host, created at once. Without its worker, the replacement
+//! plays.
 
 use core::time::Duration;
 

@@ -3,13 +3,13 @@
 //! ```text
 //! host ──run──▶ instance ──▶ working ──blocks──▶ worker
 //!      edges                    ▲ rings
-//!                             clerk ──HTTP──▶ worker
+//!                     client_thread ──HTTP──▶ worker
 //! ```
 //!
 //! The catalogue file lists the plugins (`catalogue`, `names`, `shelf`), and `pipelines` combines
 //! several. `options` reads an instance's settings. Hosts call `edges`, which lets no panic out. An
-//! instance exists at once and always plays. Its clerk, an ordinary thread, opens its stream when
-//! the worker is reachable; the engine (`working`) does the rest on the host's own thread. `record`
+//! instance exists at once and always plays. Its client thread, an ordinary one, opens its stream
+//! when the worker is reachable; the engine (`working`) does the rest on the host's own thread. `record`
 //! and `report` describe the run, `twin` verifies it.
 
 mod ahead;

@@ -5,7 +5,7 @@
 //! [offload]
 //! window = 1              # blocks under way; or delay, in frames
 //! wait = "250us"          # maximum wait of the host's thread for a block; 0us never waits
-//! stand_in = "conceal"    # or "matched", "dry", "last-good": replaces a missing block
+//! replacement = "conceal" # or "matched", "dry", "last-good": replaces a missing block
 //! spare = "attic"         # a second worker that gets the same blocks
 //! [offload."cmt:freeverb3@studio"]
 //! window = 2              # for this plugin
@@ -91,7 +91,7 @@ pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
     }
     if options.replacement == Replacement::Dry {
         complaints.push(format!(
-            "{label}: stand_in = \"dry\" plays the input past the plugin while its worker is away, which may be much \
+            "{label}: with replacement = \"dry\" the input bypasses the plugin while its worker is away, which may be much \
              louder; \"matched\" plays it at the level of the plugin"
         ));
     }
@@ -111,8 +111,7 @@ pub(crate) fn for_nobody(is_known: impl Fn(&str) -> bool) -> Vec<String> {
 fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<String> {
     let options = names.filter_map(|name| name.strip_prefix(PREFIX).map(str::to_owned));
     let unknown = options.filter(|name| !KEYS.contains(&name.to_lowercase().as_str()));
-    let say =
-        |name| format!("{PREFIX}{name}: unknown option; use {}", KEYS.join(", "));
+    let say = |name| format!("{PREFIX}{name}: unknown option; use {}", KEYS.join(", "));
     unknown.map(say).collect()
 }
 
@@ -192,7 +191,7 @@ impl OffloadOptions {
             }
             (true, WaitOffline::ByPace) if in_real_time => {
                 "; this host renders on a thread with real-time priority, which waits only with wait_offline = \
-                    \"always\""
+                 \"always\""
             }
             (true, _) => "; check that the worker runs, and render again",
             (false, _) if self.report.is_none() => "; TAUT_OFFLOAD_REPORT=/FILE lists them",
@@ -232,9 +231,7 @@ impl OffloadOptions {
                 let path =
                     Some(PathBuf::from(text)).filter(|path| !text.is_empty() && path.is_absolute());
                 if path.is_none() && !text.is_empty() {
-                    return Err(format!(
-                        "invalid path `{text}`: must be absolute"
-                    ));
+                    return Err(format!("invalid path `{text}`: must be absolute"));
                 }
                 self.report = path;
             }
@@ -285,7 +282,7 @@ mod tests {
     fn a_plugins_own_section_has_more_to_say_than_that_of_all() {
         let (options, complaints) =
             by("workers = [\"10.0.0.2\"]\n[offload]\nwindow = 2\nwait = \"250us\"\n\
-             [offload.\"verb@studio\"]\nwindow = 3\nstand-in = \"last-good\"\nblock = 1024\n\
+             [offload.\"verb@studio\"]\nwindow = 3\nreplacement = \"last-good\"\nblock = 1024\n\
              [offload.\"other@studio\"]\nwindow = 4\n");
         assert_eq!(complaints, Vec::<String>::new());
         assert_eq!((options.window, options.replacement), (3, Replacement::LastGood));
@@ -303,7 +300,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_in_a_plugins_own_section_is_said_to_be_there() {
-        let (_, complaints) = by("[offload.\"verb@studio\"]\nstand_in = \"drie\"\n");
+        let (_, complaints) = by("[offload.\"verb@studio\"]\nreplacement = \"drie\"\n");
         snapshot!(complaints.join("\n"));
     }
 

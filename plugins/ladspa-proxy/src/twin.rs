@@ -89,9 +89,9 @@ impl TwinVerdict {
         let Self { compared, equal, concealed, .. } = self;
         match self.residual_db() {
             _ if *compared == 0 => "nothing was compared".to_owned(),
-            None if equal == compared => format!(
-                "all {compared} compared samples are identical; {concealed} skipped"
-            ),
+            None if equal == compared => {
+                format!("all {compared} compared samples are identical; {concealed} skipped")
+            }
             residual => format!(
                 "{} of {compared} samples differ from the local plugin's, by {:.1} dB relative to them",
                 compared - equal,
@@ -180,7 +180,7 @@ impl Twin {
         if reported != [instance.inputs(), instance.outputs(), instance.controls()] {
             return Err(format!(
                 "{label} has other ports here than in the saved catalogue, so nothing is compared; run taut plugins \
-                    --save again"
+                 --save again"
             ));
         }
         let kept = u64::from(behind + max_frames).next_power_of_two();

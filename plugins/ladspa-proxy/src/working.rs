@@ -36,7 +36,7 @@ pub(crate) struct Working {
     pub(crate) desks: Vec<Arc<Desk>>,
     pub(crate) twin: Option<Twin>,
     pub(crate) ahead: Ahead,
-    /// Frames in 1 ms, the cross-fade after a stand-in.
+    /// Frames in 1 ms, the cross-fade after a replacement.
     fade: u32,
     is_window: bool,
     patient_until: LocalTime,

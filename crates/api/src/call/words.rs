@@ -351,9 +351,7 @@ fn latency(said: [Option<i64>; 2]) -> Result<Option<CallLatency>, CallNonsense> 
         [None, None] => Ok(None),
         [Some(latency), None] => Ok(Some(CallLatency::Kept(latency))),
         [None, Some(most)] => Ok(Some(CallLatency::Auto { most })),
-        [Some(_), Some(_)] => Err(CallNonsense(
-            "both a fixed and an adaptive latency".to_owned(),
-        )),
+        [Some(_), Some(_)] => Err(CallNonsense("both a fixed and an adaptive latency".to_owned())),
     }
 }
 

@@ -41,9 +41,7 @@ pub const MAX_KEPT_BYTES: usize = 128 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WorkRefused {
     /// 404: unknown plugin.
-    #[error(
-        "unknown plugin {0:?}; update the saved list with taut plugins --worker HOST --save"
-    )]
+    #[error("unknown plugin {0:?}; update the saved list with taut plugins --worker HOST --save")]
     NoSuchPlugin(String),
     /// 410: the plugin's library is gone or has changed.
     #[error("the plugin {id:?} {what}")]

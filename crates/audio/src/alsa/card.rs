@@ -40,7 +40,8 @@ impl Card {
     ) -> Self {
         if let [capture, playback] = &mut ends[..] {
             playback.pace.go_beside_capture();
-            // If that fails they start one after the other, which each end's own timestamps show.
+            // If linking fails, the ends start one after the other, and their own timestamps show
+            // that.
             let _linked = capture.pcm.link(&playback.pcm);
         }
         let timer = host_clock().map(HostClock::id);

@@ -46,7 +46,7 @@ impl SharedPlayback {
                 seat.finished.store(true, Ordering::Release);
             }
             drop(held);
-            // No sample of one part can spoil the sum or the bus.
+            // Invalid samples of one part must not destroy the sum.
             bound(block);
             add(out, block);
             if let Some(bus) = &mut self.bus {

@@ -55,7 +55,7 @@ impl SteeredReader {
         }
     }
 
-    /// Reads `frames` frames for a captured piece, from every part that sounds and is heard.
+    /// Reads `frames` frames for a captured piece, from every part that sounds and is received.
     /// Real-time safe.
     pub(crate) fn read(
         &mut self,

@@ -13,7 +13,7 @@ pub enum NoCanceller {
     Channels(Channels),
     #[error(
         "echo cancellation needs one rate for both devices, not {captured} and {played}; use --rate or --echo-cancel \
-            off"
+         off"
     )]
     Rates { captured: Rate, played: Rate },
 }

@@ -185,9 +185,9 @@ mod tests {
 
     #[test]
     fn a_system_without_the_library_is_told_what_to_install() {
-        let error = Library::load(c"libjack-that-nobody-has.so.0").err().expect("no such library");
+        let error = Library::load(c"libjack-missing.so.0").err().expect("no such library");
         let sentence = error.to_string();
-        assert!(sentence.contains("libjack-that-nobody-has.so.0: cannot open"), "{sentence}");
+        assert!(sentence.contains("libjack-missing.so.0: cannot open"), "{sentence}");
         snapshot!(sentence);
     }
 

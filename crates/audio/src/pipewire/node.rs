@@ -93,8 +93,8 @@ impl Node {
         };
         self.notes.add(if i64::from(quantum) > asked {
             format!(
-                "{graph} instead of {asked}, which increases the latency: see pw-metadata -n settings, or add \
-                    force=yes{converted}"
+                "{graph} instead of every {asked} frames, which increases the latency: see pw-metadata -n settings, or add \
+                 force=yes{converted}"
             )
         } else {
             format!("{graph}{converted}")

@@ -203,7 +203,7 @@ fn absent(name: &str, answer: &str) -> DeviceError {
         tried: name.to_owned(),
         answer: format!("PipeWire: {answer}"),
         hint: "start it (systemctl --user start pipewire wireplumber) and run taut as the same user, with \
-            XDG_RUNTIME_DIR set"
+               XDG_RUNTIME_DIR set"
             .to_owned(),
     }
 }

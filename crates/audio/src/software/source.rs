@@ -221,7 +221,7 @@ impl Decoder {
         if let Some((given, promised)) = flaws.cut {
             self.notes.fail(format!(
                 "file:{name}: the file is truncated or its end is damaged: {given} of {promised} frames were played; \
-                    copy it again"
+                 copy it again"
             ));
         } else if is_empty {
             self.notes.fail(format!("file:{name}: it holds no samples; name another file"));

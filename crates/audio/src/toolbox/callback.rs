@@ -219,7 +219,7 @@ mod tests {
         assert!(seat.take().is_some());
         assert!(!inside.load(Ordering::SeqCst));
         library.join().unwrap();
-        assert!(seat.hold().is_none(), "nobody sits there");
+        assert!(seat.hold().is_none(), "the seat is empty");
         assert_eq!(seat.calls(), 2);
     }
 }

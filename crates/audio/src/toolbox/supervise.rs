@@ -141,7 +141,7 @@ impl Supervised {
         self.shared.losses.fetch_add(1, Ordering::Relaxed);
         self.shared.away.store(true, Ordering::Relaxed);
         if let (Some(device), Some(lost)) = (self.device.take(), &mut self.lost) {
-            // Cannot fail for the only device; without an opener the timer goes on.
+            // Cannot fail for the only device; without an opener the timer continues.
             let _ = lost.push((device, error));
         }
         self.shared.switched.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! One file of both directions of a call (`--record FILE.wav`).
+//! A single file with both directions of a call (`--record FILE.wav`).
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, ErrorKind};
@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use hound::{Error, WavReader, WavSpec, WavWriter};
 
-/// Of samples of 24 bits.
+/// Full scale of 24 bits.
 const MAX: i32 = (1 << 23) - 1;
 
-/// Adds both files frame by frame into a new one, and removes them. Both begin at one time and have the same shape; after
-/// the end of the shorter one the other stands alone. Sums beyond full scale are limited to it.
+/// Adds both files frame by frame into a new one, and removes them. Both have the same start and
+/// format; after the end of the shorter one, the rest of the other is copied. Sums are limited to
+/// full scale.
 pub(super) fn mix(sides: [&Path; 2], into: &Path) -> Result<(), Error> {
     let [sent, heard] = sides;
     let (sent, heard) = (WavReader::open(sent)?, WavReader::open(heard)?);
@@ -32,7 +33,7 @@ pub(super) fn mix(sides: [&Path; 2], into: &Path) -> Result<(), Error> {
     sides.into_iter().try_for_each(std::fs::remove_file).map_err(Error::IoError)
 }
 
-/// Under the next free name: `FILE.wav`, `FILE-2.wav`, ….
+/// Creates a file with the next free name: `FILE.wav`, `FILE-2.wav`, ….
 fn create(path: &Path) -> std::io::Result<File> {
     let mut number = 1;
     loop {

@@ -46,7 +46,7 @@ fn wait(store: &Arc<TrustStore>, listen: SocketAddr, name: Option<&str>) -> Resu
     let listener = TcpListener::bind(listen).map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     screen::tell(&format!(
-        "waiting at {address}; run `taut pair HOST` on the other machine, with an address of this one"
+        "run `taut pair HOST` on the other machine, with this machine's address; waiting at {address}"
     ));
     let (ended, exchanges) = sync_channel(0);
     for _ in 0..EXCHANGES {

@@ -183,10 +183,7 @@ fn anew(laid_out: &StreamFormat, theirs: Option<&Announcement>, proven: bool) ->
         format!("{} with {} in {}", format.rate, counted(format.channels), format.coding_name())
     };
     if proven && theirs.is_none() {
-        return format!(
-            "the packets are not {}: restarted with their format",
-            words(laid_out)
-        );
+        return format!("the packets are not {}: restarted with their format", words(laid_out));
     }
     let laid_out = format!("{} was assumed before the first packet, but", words(laid_out));
     match theirs {
@@ -194,9 +191,9 @@ fn anew(laid_out: &StreamFormat, theirs: Option<&Announcement>, proven: bool) ->
             "{laid_out} the sender announces {}: restarted with that",
             words(&theirs.format)
         ),
-        None => format!(
-            "{laid_out} the packets are unreadable: waiting for the sender's announcement"
-        ),
+        None => {
+            format!("{laid_out} the packets are unreadable: waiting for the sender's announcement")
+        }
     }
 }
 

@@ -47,7 +47,8 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
     }
     let left_out = offers.skipped().len();
     if left_out > 0 {
-        voice.tell(&format!("{left_out} libraries or plugins are left out; taut plugins shows why"));
+        voice
+            .tell(&format!("{left_out} libraries or plugins are left out; taut plugins shows why"));
     }
     for skipped in offers.skipped() {
         voice.detail(&format!("left out: {}: {}", skipped.path.display(), skipped.why));

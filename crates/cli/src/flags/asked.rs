@@ -1,14 +1,14 @@
-//! What may stand behind `--redundancy`.
+//! Values of `--redundancy`.
 
 use std::str::FromStr;
 
 use tautline_proto::redundancy::{Redundancy, RedundancyError};
 
-/// What is written behind `--redundancy`: an amount, networks, or both.
+/// Value of `--redundancy`: an amount, networks, or both.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RedundancyFlag {
     pub(crate) amount: Redundancy,
-    /// Interfaces by which every packet goes; none if the address says where.
+    /// Interfaces that each packet uses; empty if the address determines them.
     pub(crate) paths: Vec<String>,
 }
 

@@ -114,7 +114,9 @@ pub(super) fn serve(arg: Arg) -> Arg {
             with(arg, "Record both directions to a folder", long)
         }
         "duration" => until(arg, "at Ctrl-C"),
-        "periods" | "control" | "report_file" => arg.hide_short_help(true),
+        "periods" | "report_file" => arg.hide_short_help(true),
+        // taut serve rejects it.
+        "control" => arg.hide(true),
         _ => arg,
     }
 }

@@ -1,4 +1,4 @@
-//! Options whose values are words.
+//! Options with fixed values.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tautline_engine::plan::LinkKind;
@@ -6,7 +6,7 @@ use tautline_engine::plan::pacing::PacingMode;
 use tautline_io::udp::FragmentPolicy;
 use tautline_proto::stream::Coding;
 
-/// Reads one of these words; each has a line of help.
+/// Parses one of these words; each has a line of help.
 fn one_of<T: Clone + Send + Sync + 'static>(
     words: impl IntoIterator<Item = (&'static str, &'static str, T)>,
 ) -> impl TypedValueParser<Value = T> {
@@ -18,7 +18,7 @@ fn one_of<T: Clone + Send + Sync + 'static>(
     })
 }
 
-/// The coding of that name, in either case; or what to write instead of `text`, beside what is said `first`.
+/// Parses a codec name in any case. The error lists the valid ones, after `first`.
 pub(crate) fn coding_in_line(text: &str, first: &str) -> Result<Coding, String> {
     Coding::named(&text.to_ascii_lowercase()).ok_or_else(|| {
         let [all @ .., last] = Coding::ALL.map(Coding::name);
@@ -33,7 +33,7 @@ fn codings() -> impl Iterator<Item = (&'static str, &'static str, Coding)> {
 /// `None` is `auto`. The alias keeps clap from taking it for an optional value.
 pub(crate) type CodingOrAuto = Option<Coding>;
 
-/// Reads a codec or `auto`.
+/// Parses a codec or `auto`.
 pub(super) fn coding_or_auto() -> impl TypedValueParser<Value = CodingOrAuto> {
     let help = "From the file, the announcement or the network";
     one_of(

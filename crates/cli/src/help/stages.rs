@@ -1,30 +1,30 @@
-//! What each stage of a packet's way is. `docs/reference/stages.md` has the same with more detail.
+//! Definitions of the stages of a packet. `docs/reference/stages.md` has more detail.
 
 macro_rules! stages {
     () => {
         r#"Stages, in the order of travel. Each begins where the one before ends; together
 they are the time from a packet's first frame at the ADC to that at the DAC.
-  capture   first frame at the ADC to its block in the program: the card hands
-            over whole periods (send --period)
-  pack      to the packet that is complete: it waits for the blocks that fill it
-            and is encoded (send --ptime, --format)
+  capture   first frame at the ADC to its block in the program: a card delivers
+            whole periods (send --period)
+  pack      to the complete, encoded packet: it waits until blocks fill it
+            (send --ptime, --format)
   send      to its hand-over to the kernel: packets of a period leave one after
             the other (send --io-thread, --pacing, --scheduler)
-  launch    to the launch time at which the kernel's queue lets it go; only with
-            such a queue (send --pacing)
-  wire      to the kernel's stamp of its arrival at the receiver: both drivers
-            and the network, across two clocks (no option; the network)
-  sender    instead of all these, of a sender that reports its capture alone:
+  launch    to the launch time at which the kernel's queue releases it, with such a
+            queue only (send --pacing)
+  wire      to the kernel's timestamp of its arrival: both drivers and the
+            network, across two clocks (no option; the network)
+  sender    replaces all of the above if the sender reports only its capture:
             first frame at the ADC to arrival (without --no-header-extensions)
-  wakeup    to its reading by the program: the device's thread wakes once a
+  wakeup    to its reading by the program: the device thread wakes once per
             period (recv --period, --scheduler, --io-thread)
-  buffer    to its turn: what the other stages leave of the latency (--latency)
+  buffer    to its turn: the part of the latency that remains (--latency)
   render    to the mix in the device's buffer: decoding, gain, mixing (recv
             --from for each stream, send --format)
-  resample  the delay of the resampler's kernel; only where frames are resampled
+  resample  the delay of the resampler's kernel, if frames are resampled
             (recv --resampler)
-  device    from that buffer to the DAC: the periods that lie before it (recv
-            --period, --periods)"#
+  device    from that buffer to the DAC: the periods before it (recv --period,
+            --periods)"#
     };
 }
 pub(crate) use stages;
@@ -36,7 +36,7 @@ mod tests {
     const STAGES: &str = stages!();
     const PAGE: &str = include_str!("../../../../docs/reference/stages.md");
 
-    /// The lines of a stage.
+    /// Lines of a stage.
     fn entry(stage: &str) -> String {
         let begins = |line: &&str| line.starts_with(&format!("  {stage} "));
         let mut lines = STAGES.lines().skip_while(|line| !begins(line));
@@ -49,12 +49,12 @@ mod tests {
     fn every_stage_that_a_report_can_have_is_defined() {
         for stage in Stage::ALL.map(Stage::name).into_iter().chain([SENDER_STAGE]) {
             let entry = entry(stage);
-            // What changes it stands in parentheses.
+            // Options that change it are in parentheses.
             assert!(
                 entry.ends_with(')') && entry.contains(" to ") || stage == "resample",
                 "{entry}"
             );
-            // From, to, cause, and what changes it.
+            // Start, end, cause, and options.
             let row = PAGE.lines().find(|line| line.starts_with(&format!("| `{stage}` |")));
             let row =
                 row.unwrap_or_else(|| panic!("docs/reference/stages.md has no row of {stage}"));

@@ -166,7 +166,7 @@ fn strange() -> [(Vec<u8>, &'static str); 10] {
         (but(&|b| b.truncate(20)), "truncated"),
         (but(&|b| b[0] = 4), "subtype"),
         (but(&|b| b[1] |= 0x20), "version"),
-        (but(&|b| b[1] &= 0x7F), "unidentified"),
+        (but(&|b| b[1] &= 0x7F), "unnamed"),
         // Of another stream, with times that differ by four seconds.
         (but(&|b| (b[11], b[12]) = (9, 0xEE)), "other-stream"),
         (but(&|b| b[1] &= 0xFE), "untimed"),

@@ -282,7 +282,7 @@ mod exclusive {
         // It does not answer, so the end of its sound is unknown.
         one.running.signal("-STOP");
         let call = call.ask(&format!("hold {}", one.address), "ok hold");
-        let busy = format!("{}: the device takes no changes at the moment", one.address);
+        let busy = format!("{}: the device accepts no changes now", one.address);
         let call = call.tell("resume").wait_for(&busy).wait_for("ok resume");
         one.running.signal("-CONT");
         call.tell("quit").end();

@@ -30,7 +30,7 @@ fn a_server_on_a_terminal_shows_its_callers_is_muted_by_a_key_and_ended_by_one()
     let home = Folder::new();
     // One call fits the terminal.
     let (serve, address) = served(&home, "--report none", 12);
-    let serve = serve.wait_for(&format!("nobody calls {address}")).wait_for("q: end");
+    let serve = serve.wait_for(&format!("no callers at {address}")).wait_for("q: end");
     let call = caller(&address, &home, "--output file:heard.wav").wait_for(said::IN_A_CALL);
     let serve = serve.wait_for(&format!("1 of 8 at {address}: {}", said::with_sound(1, 0)));
     let serve = serve.wait_for("this machine (127.0.0.1)").wait_for("-18.0 dBFS  open ");
@@ -49,7 +49,7 @@ fn a_server_on_a_terminal_shows_its_callers_is_muted_by_a_key_and_ended_by_one()
     call.tell("quit").end().well();
     let serve = serve.wait_for("1 of 8 at ").wait_for(&said::with_sound(0, 1));
     other.tell("quit").end().well();
-    let ended = serve.wait_for(&format!("nobody calls {address}")).tell("q").end().well();
+    let ended = serve.wait_for(&format!("no callers at {address}")).tell("q").end().well();
     assert!(
         !ended.said.iter().any(|line| line.contains("too many calls use these devices")),
         "{ended:#?}"
@@ -82,7 +82,7 @@ fn nothing_is_drawn_over_the_report_of_a_server_on_a_terminal() {
     let call = caller(&address, &home, "--output null:").wait_for(said::IN_A_CALL);
     let serve = serve.wait_for("heard  ");
     call.tell("quit").end().well();
-    let ended = serve.wait_for("nobody calls ").tell("q").end().well();
+    let ended = serve.wait_for("no callers at ").tell("q").end().well();
     let mut report = ended.said.iter().skip_while(|line| !line.starts_with("  heard: "));
     assert!(report.next().is_some_and(|line| line.contains(" 0 lost")), "no report: {ended:#?}");
     let rest: Vec<_> = report.clone().filter(|line| !line.trim().is_empty()).collect();

@@ -185,7 +185,7 @@ fn a_call_by_udp_alone_tells_by_which_way_no_datagram_passes() {
         talk.sounds();
         talk.network.drops(&format!("meta l4proto udp ip {address} {there}"));
         let reported =
-            format!("no datagram passes {way} studio=10.77.9.2:17240; open UDP port 17240");
+            format!("no UDP packets pass {way} studio=10.77.9.2:17240; open UDP port 17240");
         talk.call = talk.call.wait_for(&reported);
         talk.network.carries_all();
     }

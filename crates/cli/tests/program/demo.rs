@@ -68,7 +68,7 @@ fn a_demo_whose_latency_is_too_short_says_which_options_would_do_and_they_do() {
         let ended = demo(&folder, asked).end();
         let said = ended.said.concat();
         assert_eq!(ended.status, Some(2), "{ended:#?}");
-        assert!(said.contains(&format!(" {advised} ")), "{said}");
+        assert!(said.contains(&format!(" {advised}")), "{said}");
         // Independent of the host: it is not rejected again. The last option counts.
         let options = match advised.contains("--latency") {
             true => format!("{} {advised}", asked.split_once("ms").unwrap().1),

@@ -115,7 +115,7 @@ fn what_is_wrong_with_a_client_is_told_in_a_sentence() {
     is_refused(&rate.and([&input]), 3);
     let to = format!("--to {}", loopback());
     let odd = self::send(&server.device("x", "nobody:"), &to);
-    odd.wait_for("‘nobody:’").ask("quit", "ok").end().well();
+    odd.wait_for("'nobody:'").ask("quit", "ok").end().well();
 }
 
 #[test]

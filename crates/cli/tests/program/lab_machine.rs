@@ -350,7 +350,7 @@ fn who_asks_to_stop_is_told_how_long_the_stream_still_takes_and_no_other_follows
         let seconds: u32 = seconds.split(' ').next().unwrap_or_default().parse().unwrap();
         assert!((1..=6).contains(&seconds), "{reported:?}");
         assert!(last.starts_with("1 of 64"), "{reported:?}");
-        let note = ended.out.lines().find(|line| line.starts_with("note: ended "));
+        let note = ended.out.lines().find(|line| line.starts_with("note: stopped "));
         assert!(note.is_some_and(|note| note.contains("1 of 64")), "{ended:?}");
     });
 }

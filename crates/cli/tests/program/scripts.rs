@@ -69,7 +69,7 @@ fn a_package_or_privilege_that_the_list_does_not_name_fails_in_continuous_integr
         assert_eq!(summary(&lines, 0, "").status, Some(0), "{kind}");
         let ended = summary(&lines, 0, "true");
         assert_eq!(ended.status, Some(1), "{ended:#?}");
-        assert!(ended.out.contains("skips-allowed does not name it"), "{ended:#?}");
+        assert!(ended.out.contains("skips-allowed does not list it"), "{ended:#?}");
     }
     for kind in ["device", "host"] {
         summary(&format!("SKIPPED ({kind}): one: there is none\\n"), 0, "true").well();

@@ -1,4 +1,4 @@
-//! Fits a window of which only a likely position is known.
+//! Fits a window with only an approximate position.
 
 use core::ops::Range;
 use std::rc::Rc;

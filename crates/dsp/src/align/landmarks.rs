@@ -50,7 +50,8 @@ impl Landmarks {
         widest(
             #[inline(always)]
             |_| {
-                // A loop: closures called by iterators are not compiled for specific processors.
+                // A plain loop, because closures called by iterators are not compiled for specific
+                // processors.
                 for block in next..blocks {
                     let bits = self.block(brought, block);
                     if bits != 0 {

@@ -1,4 +1,4 @@
-//! Sound between frames along a line, and the line that leaves the least of the heard sound.
+//! Interpolates sound along a line, and fits the line that explains most of the heard sound.
 
 use super::Likeness;
 use crate::fit::solve;
@@ -138,9 +138,9 @@ struct Nudge {
     faster: f64,
 }
 
-/// One Gauss–Newton round: gain and small changes of distance and drift that leave the least of the
-/// heard run. The other run is given as it is and `apart` samples further. `None` without a
-/// solution or for a negative gain.
+/// One Gauss–Newton round. Finds the gain and the small changes of distance and drift that minimise
+/// the rest of the heard run. The other run is given as it is and `apart` samples further. `None`
+/// without a solution or for a negative gain.
 fn nudge(heard: &[f32], here: &[f32], after: &[f32], apart: f64) -> Option<Nudge> {
     let length = heard.len() as f64;
     // Matrix, and the products as right sides.
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_round_over_few_samples_counts_the_drift_by_their_place() {
-        // Heard is the other 0.25 further, plus 0.125 per sample.
+        // The heard run is the other 0.25 samples further, plus 0.125 per sample.
         let (here, apart) = ([1.0_f32, -0.5, 2.0, 0.75, -1.0], 0.5);
         let slopes = [0.5_f32, 1.0, -1.5, 2.0, 0.25];
         let after: Vec<f32> = here.iter().zip(slopes).map(|(h, s)| h + s * apart as f32).collect();

@@ -34,7 +34,7 @@ pub const ASIDE: f64 = 1.0 / 16.0;
 /// Maximum steps to a better neighbor, and the minimum lead of a step.
 const CLIMBS: usize = 16;
 const BETTER: f64 = 1.0;
-/// Minimum likeness relative to the best for equals: 99 %.
+/// Candidates with at least this share of the best likeness count as equal: 99 %.
 const EQUAL: f64 = 0.99;
 /// Number of rivals to test: the nearest equals, and the best.
 const NEAREST: usize = 4;
@@ -284,8 +284,8 @@ impl Contest {
         }
     }
 
-    /// Adds `count` frames with only one explanation, and the energy that it leaves. Any excess
-    /// over the noise counts against it; the noise is the mean square over `known` other frames.
+    /// Adds `count` frames that only one explanation covers, and the energy that it leaves. Energy
+    /// above the noise counts against it. The noise is the mean square over `known` other frames.
     pub fn add_alone(&mut self, is_first: bool, left: f64, count: f64, (noise, known): (f64, f64)) {
         let beyond = left - count * noise;
         self.lead += if is_first { -beyond } else { beyond };
@@ -374,8 +374,8 @@ fn rivals(all: &[Candidate], best: usize) -> Vec<usize> {
     rivals
 }
 
-/// Equal of the best that is nearest to `near`. Equality decreases with distance, so bisection
-/// finds the last one.
+/// Finds the equal of the best that is nearest to `near`. Candidates become less equal with
+/// distance, so bisection finds the last one.
 fn nearest(
     all: &[Candidate],
     best: usize,

@@ -12,7 +12,7 @@ use crate::vector::widest;
 /// Pre-emphasis: share of the previous sample to subtract, so that loud bass does not leak into
 /// other bins.
 const EMPHASIS: f32 = 0.9;
-/// Change of a path's power per block.
+/// Share of a path's power that changes per block.
 const CHANGES: f32 = 1e-4;
 /// Share of the computed certainty to add per block. Parts of a path learn from similar spectra, so
 /// their errors correlate, which separate variances ignore.

@@ -21,8 +21,9 @@ impl FromStr for Quality {
     type Err = String;
 
     fn from_str(given: &str) -> Result<Self, String> {
-        Self::named(given.trim())
-            .ok_or_else(|| format!("invalid resampler '{given}': must be low-delay, balanced or best"))
+        Self::named(given.trim()).ok_or_else(|| {
+            format!("invalid resampler '{given}': must be low-delay, balanced or best")
+        })
     }
 }
 

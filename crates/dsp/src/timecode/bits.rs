@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn no_word_comes_through_gain_dither_fewer_bits_or_a_shift_of_a_part_of_a_frame() {
         let half = sound(BitDepth::Bits16).into_iter().map(|sample| sample * 0.5);
-        assert_eq!(words_in(half, BitDepth::Bits16), 0, "half a step is no step");
+        assert_eq!(words_in(half, BitDepth::Bits16), 0, "half a step does not count");
         let louder = sound(BitDepth::Bits16).into_iter().map(|sample| sample * 2.0);
         assert_eq!(words_in(louder, BitDepth::Bits16), 0);
         let coarse = sound(BitDepth::Bits24).into_iter().map(|s| (s * 32_768.0).round() / 32_768.0);

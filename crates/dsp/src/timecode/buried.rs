@@ -16,8 +16,8 @@ const AROUND: usize = 3;
 pub(super) const HOP: usize = 512;
 const FIRST: usize = MARK_AT - HOP;
 
-/// Minimum height of a sync to read, in deviations of other sound: in pure noise one search of
-/// thirty.
+/// Minimum height of a sync to read it, in deviations of other sound. Pure noise exceeds it in one
+/// search of thirty.
 const MIN_READ: f64 = 4.0;
 /// Minimum height of a whole mark at its expected place, and after a slip.
 const MIN_HERE: f64 = 4.0;

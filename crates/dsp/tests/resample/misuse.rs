@@ -20,7 +20,7 @@ fn what_is_no_number_is_gone_after_twice_the_delay() {
             let [spoilt, right] = with_and_without(quality, wrong);
             let differs = |frame: &usize| spoilt[*frame].to_bits() != right[*frame].to_bits();
             let found: Vec<_> = (0..right.len()).filter(differs).collect();
-            // Frame 500 comes out as frame 500 / 1.0003.
+            // Frame 500 becomes output frame 500 / 1.0003.
             assert!(found.iter().all(|frame| frame.abs_diff(500) <= quality.half()), "{found:?}");
             assert!(!found.is_empty() && found.len() <= 2 * quality.half());
         }

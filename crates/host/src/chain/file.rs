@@ -53,7 +53,7 @@ pub enum ChainFileError {
     Twice(String),
     #[error(
         "`{chain}` has a member `{member}`, which is unknown or contains `{chain}` itself; `taut plugins` lists the \
-            members available"
+         members available"
     )]
     Unknown { chain: String, member: String },
     #[error("`{0}` has {1} plugins: must be 1 to {MAX_INSTANCES}")]

@@ -1,5 +1,5 @@
-//! A seal that rejects everything that an earlier, dead process of the stream accepted. Otherwise
-//! an attacker could crash a plugin and replay recorded datagrams.
+//! Encryption state that rejects everything that an earlier, dead process of the stream accepted.
+//! Otherwise an attacker could crash a plugin and replay recorded datagrams.
 
 use tautline_api::seal::{ROOM, Sealed, StreamKeys};
 use tautline_io::socket::seal::Seal;

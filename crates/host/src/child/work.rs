@@ -132,7 +132,8 @@ fn prepare(
     let sound = PluginSound::new(node, plan.sound_set(), Arc::clone(gauge), note);
     let mut sound = sound.map_err(|error| error.to_string())?;
     let mut worker = worker(plan)?;
-    let halt = Halt::new().map_err(|error| format!("cannot create an event descriptor: {error}"))?;
+    let halt =
+        Halt::new().map_err(|error| format!("cannot create an event descriptor: {error}"))?;
     let _ = lock();
     let (take, taken) = sync_channel::<TakeBlocks>(1);
     let work_on = Box::new(move || {
@@ -201,7 +202,7 @@ fn check(plan: &Plan, node: &ChainNode) -> Result<(), String> {
     }
     Err(format!(
         "the plugin has {found:?} inputs, outputs, controls and control outputs, but reported {said:?}; restart `taut \
-            work`"
+         work`"
     ))
 }
 

@@ -51,13 +51,11 @@ impl Functions {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InstanceError {
-    #[error(
-        "{library} has no usable plugin `{label}`; `taut plugins` lists the usable ones"
-    )]
+    #[error("{library} has no usable plugin `{label}`; `taut plugins` lists the usable ones")]
     Label { library: PathBuf, label: String },
     #[error(
         "plugin `{label}` of {library} does not start at {rate} Hz: instantiate returned null; try another rate or \
-            plugin"
+         plugin"
     )]
     Refused { library: PathBuf, label: String, rate: u32 },
 }

@@ -38,9 +38,7 @@ pub enum LoadError {
         "loading {0}: not a LADSPA library: it has no function {ENTRY}; remove it from LADSPA_PATH"
     )]
     NoPlugins(PathBuf),
-    #[error(
-        "loading {0}: it has more than {MAX_PLUGINS} plugins; remove it from LADSPA_PATH"
-    )]
+    #[error("loading {0}: it has more than {MAX_PLUGINS} plugins; remove it from LADSPA_PATH")]
     Endless(PathBuf),
 }
 

@@ -42,10 +42,7 @@ impl Agreed {
         }
         if !RATES.contains(&request.rate) {
             let (least, most) = RATES.into_inner();
-            return refuse(format!(
-                "invalid rate {} Hz: must be {least} to {most}",
-                request.rate
-            ));
+            return refuse(format!("invalid rate {} Hz: must be {least} to {most}", request.rate));
         }
         if request.max_frames == 0 {
             return refuse("max_frames is 0: must be at least 1".into());
@@ -80,7 +77,7 @@ impl Agreed {
         if kept > MAX_KEPT_BYTES {
             return refuse(format!(
                 "{} iterations of {} frames need {kept} bytes, more than the maximum of {MAX_KEPT_BYTES}; use a \
-                    shorter history or shorter runs",
+                 shorter history or shorter runs",
                 request.history, request.max_frames
             ));
         }
@@ -128,9 +125,7 @@ pub(super) fn planned(feeds: &FedStream, is_sealed: bool) -> Result<PlannedFeed,
         (true, Some(Some(key))) => Some(key),
         (false, None) => None,
         (true, _) => {
-            return refuse(
-                "the key of the fed stream is not 32 bytes in base64; pass its fed.key",
-            );
+            return refuse("the key of the fed stream is not 32 bytes in base64; pass its fed.key");
         }
         (false, Some(_)) => {
             return refuse(

@@ -66,8 +66,10 @@ impl StreamProcess {
         let failed = |what: &str, error: &std::io::Error| {
             WorkRefused::Failed(format!("{what}: {error}; allow more open files and processes"))
         };
-        let halt = Halt::new().map_err(|error| failed("cannot create an event descriptor", &error))?;
-        let notes = ChildNotes::new().map_err(|error| failed("cannot create shared memory", &error))?;
+        let halt =
+            Halt::new().map_err(|error| failed("cannot create an event descriptor", &error))?;
+        let notes =
+            ChildNotes::new().map_err(|error| failed("cannot create shared memory", &error))?;
         let udp_port = sockets.own.local_addr().map_or(0, |address| address.port());
         let reported = StreamReport::new(&plan, &setting.plugin, &setting.controls, udp_port);
         let reported = Arc::new(Mutex::new(reported));
@@ -367,9 +369,9 @@ const STOPPED: &str = "its process was stopped by a signal such as SIGSTOP and n
 fn fault(hung: Option<u64>, status: Option<ExitStatus>) -> String {
     let how = words_of(status);
     match hung {
-        Some(millis) => format!(
-            "a run of the plugin took longer than {millis} ms; use another one"
-        ),
+        Some(millis) => {
+            format!("a run of the plugin took longer than {millis} ms; use another one")
+        }
         None => format!("running the plugin: {how}; use another one, or report this to its author"),
     }
 }

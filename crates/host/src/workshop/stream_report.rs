@@ -84,7 +84,7 @@ impl StreamReport {
         if self.has_controls && standing.odd_controls > before.odd_controls {
             self.state.reason = Some(format!(
                 "a control was NaN or infinite in {} blocks and reached the plugin unchanged; check the source of the \
-                    controls at the master",
+                 controls at the master",
                 standing.odd_controls
             ));
         }

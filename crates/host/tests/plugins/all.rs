@@ -132,8 +132,8 @@ const EXCUSED: [(&[&str], &str); 5] = [
     ),
     (
         &["revdelay_1605:revdelay", "tap_reflector:tap_reflector"],
-        "it divides by zero, or does not come back from a run, when its controls move: far away that is \
-         mended, and here it ends the test",
+        "it divides by zero, or does not come back from a run, when its controls move: a worker \
+         recovers from that, but here it ends the test",
     ),
 ];
 

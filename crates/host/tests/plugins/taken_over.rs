@@ -53,7 +53,7 @@ fn standby_takes_over_a_killed_process_with_all_that_was_heard() {
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     assert_eq!(one(&mut far, 1.0, 0.0), (1.0, true));
     let (first, before) = (standby(&workshop, id), far.incarnation);
-    assert_eq!(workshop.stream(id).unwrap().restarts, 0, "a standby is no restart");
+    assert_eq!(workshop.stream(id).unwrap().restarts, 0, "a standby does not count as a restart");
     signal("-KILL", workshop.process(id).unwrap());
     assert_eq!(one(&mut far, 2.0, 0.0), (3.0, true));
     assert_eq!(workshop.process(id), Some(first));

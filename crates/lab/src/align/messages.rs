@@ -29,9 +29,7 @@ impl InvalidWindow {
         let says = match self {
             Self::Silent(Tap::First) => "the first tap is silent",
             Self::Silent(Tap::Second) => "the second tap is silent",
-            Self::Unlike => {
-                "no common sound in the searched range; try a greater --max-delay"
-            }
+            Self::Unlike => "no common sound in the searched range; try a greater --max-delay",
             Self::Ambiguous { delays, period: Some(period) } => {
                 let millis = |frames: FineFrames| frames.as_f64() * 1e3 / f64::from(rate.hertz());
                 let nearest = delays.first().copied().map_or(0.0, millis);

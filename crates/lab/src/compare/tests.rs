@@ -363,10 +363,7 @@ fn another_file_is_refused_in_one_sentence_with_what_it_is() {
             many(2, &json!({ "due": 6_000_000_000_u64, "missed": 0, "at_most": 0.0 })).as_bytes(),
             "JSON with rows of 12000000000 packets; ",
         ),
-        (
-            &whole.as_bytes()[..whole.len() / 2],
-            "is an incomplete report; run the experiment again",
-        ),
+        (&whole.as_bytes()[..whole.len() / 2], "is an incomplete report; run the experiment again"),
     ] {
         std::fs::write(&path, bytes).unwrap();
         let refused = ReadReport::read(&path).unwrap_err();

@@ -352,7 +352,11 @@ fn a_machine_that_could_not_be_read_is_told_and_the_other_is_not_taken_for_both(
     outcome.machines = SampledMachines::Two([Err(gone), Ok(here)]);
     let row = outcome.row("test");
     let reported: Vec<_> = row.meanwhile.iter().map(|one| &*one.key).collect();
-    assert_eq!(reported, ["receiver_runnable"], "both ends on one machine are not reported as such");
+    assert_eq!(
+        reported,
+        ["receiver_runnable"],
+        "both ends on one machine are not reported as such"
+    );
     let unread = row.figures.iter().find(|one| one.key == "sender_machine_unread").unwrap();
     snapshot!(unread.value);
     assert!(!row.figures.iter().any(|one| one.key == "receiver_machine_unread"));

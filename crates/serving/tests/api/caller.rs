@@ -72,7 +72,7 @@ impl CallServer {
         loop {
             match self.dial(address) {
                 Ok(line) => return CallerConnection::begin(line),
-                Err(error) => assert!(Instant::now() < until, "nobody gets in: {error}"),
+                Err(error) => assert!(Instant::now() < until, "no caller gets in: {error}"),
             }
         }
     }

@@ -267,7 +267,7 @@ fn an_answer_that_never_ends_is_given_up_in_time() {
 #[test]
 fn nobody_and_no_host_are_told_apart() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = client(free).catalogue().expect_err("nobody");
+    let error = client(free).catalogue().expect_err("no worker");
     assert!(matches!(error, AskError::Unreachable { .. }), "{error:?}");
     let address = "no-such-host.invalid".parse().unwrap();
     let error = WorkerClient::new(&address, None).catalogue().expect_err("no host");

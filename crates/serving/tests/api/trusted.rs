@@ -170,7 +170,7 @@ fn beyond_loopback_nobody_listens_while_nobody_is_trusted() {
             Arc::new(Hollow::default()),
         )
     };
-    let refused = beyond(Some(&host)).expect_err("nobody is trusted").to_string();
+    let refused = beyond(Some(&host)).expect_err("no host is trusted").to_string();
     snapshot!(refused);
     let refused = beyond(None).expect_err("no key to show");
     assert!(matches!(refused, ListenError::NoIdentity(_)), "{refused:?}");

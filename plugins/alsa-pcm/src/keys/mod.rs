@@ -98,9 +98,7 @@ pub(crate) fn served(
         !["type", "comment", "hint", "serve"].contains(&&**key) && is_there(value)
     };
     if let Some((other, _)) = keys.iter().find(others) {
-        return Err(about(format!(
-            "serve {given} excludes {other}; remove one of them"
-        )));
+        return Err(about(format!("serve {given} excludes {other}; remove one of them")));
     }
     given.parse().map(Some).map_err(|()| about(format!("invalid serve \"{given}\"; {hint}")))
 }
@@ -161,8 +159,8 @@ impl Gathered {
             "format" => self.format = Some(format(&text(key, value, "l24")?)?),
             "rate" => {
                 let rate = number(key, value)?;
-                let rate = u32::try_from(rate)
-                    .map_err(|_| format!("invalid rate {rate}; use 48000"))?;
+                let rate =
+                    u32::try_from(rate).map_err(|_| format!("invalid rate {rate}; use 48000"))?;
                 self.keys.rate = Some(Rate::new(rate).map_err(|_| {
                     format!("unsupported rate {rate}; use {}", Rate::listed(|_| true))
                 })?);
@@ -223,9 +221,8 @@ impl Gathered {
                 )
             });
         };
-        let text = completed(&text).ok_or_else(|| {
-            format!("no host in {key} {text}; write {key} \"rtp://HOST:5004\"")
-        })?;
+        let text = completed(&text)
+            .ok_or_else(|| format!("no host in {key} {text}; write {key} \"rtp://HOST:5004\""))?;
         let address = match direction {
             Direction::Playback => Address::to_send_to(&text)?,
             Direction::Capture => Address::to_hear(&text)?,
@@ -284,7 +281,7 @@ fn refuse_untellable(address: &Address, latency: LatencyRule) -> Result<(), Stri
         LatencyRule::Chosen(latency) if latency > MAX_AHEAD && address.form().presents() => {
             Err(format!(
                 "latency {latency} is too long: AVTP presentation times are at most {MAX_AHEAD} ahead; use latency \
-                    \"{MAX_AHEAD}\" or less"
+                 \"{MAX_AHEAD}\" or less"
             ))
         }
         _ => Ok(()),
@@ -298,7 +295,7 @@ fn refuse_two_lengths(frames: Frames, ptime: Span, rate: Rate) -> Result<(), Str
     }
     Err(format!(
         "frames_per_pdu {frames} and ptime {ptime}, which is {other} frames at {rate}, contradict each other; remove \
-            one of them"
+         one of them"
     ))
 }
 

@@ -29,14 +29,17 @@ pub(super) fn text(key: &str, value: &Value, example: &str) -> Result<String, St
 
 pub(super) fn number(key: &str, value: &Value) -> Result<i64, String> {
     let unusable = |given: &str| {
-        format!("invalid {key} {given}: must be a whole number; write it without unit and quotation marks")
+        format!(
+            "invalid {key} {given}: must be a whole number; write it without unit and quotation marks"
+        )
     };
     match value {
         Value::Number(number) => Ok(*number),
         Value::Text(text) => text.trim().parse().map_err(|_| unusable(&format!("\"{text}\""))),
-        Value::Real(real) => {
-            Err(format!("invalid {key} {real}: must be a whole number; write {key} {:.0}", real.max(1.0)))
-        }
+        Value::Real(real) => Err(format!(
+            "invalid {key} {real}: must be a whole number; write {key} {:.0}",
+            real.max(1.0)
+        )),
         Value::Other => Err(unusable("{…}")),
     }
 }

@@ -220,7 +220,7 @@ mod exclusive {
             pcm.ask(snd_pcm_prepare).unwrap();
             pcm.ask(snd_pcm_start).unwrap();
             assert_eq!(pcm.read(&mut block, 4800), Ok(4800));
-            assert_eq!(block, [0; 2 * 4800], "nobody sends");
+            assert_eq!(block, [0; 2 * 4800], "no sender");
             pcm.ask(snd_pcm_drop).unwrap();
         }
     }

@@ -41,7 +41,8 @@ struct Quiet {
 pub(super) const AWAY: Span = Span::from_millis(15);
 /// Retry interval after a refusal, whose reason does not pass as quickly.
 const REFUSED: Span = Span::from_secs(1);
-/// Time and runs without an answer after which the worker is asked whether the stream exists.
+/// Time and number of runs without a reply after which the client thread checks that the stream
+/// exists.
 const UNHEARD: (Span, u64) = (Span::from_millis(30), 3);
 
 impl Quiet {
@@ -142,21 +143,21 @@ impl StreamErrand {
         if standing.counters.crowded > 0 && !core::mem::replace(&mut self.crowded, true) {
             self.standing.say(format!(
                 "blocks that did not return within {} runs were dropped before their turn; set a shorter delay, or a \
-                    longer history",
+                 longer history",
                 self.order.request.history
             ));
         }
         if let Some(frames) = self.standing.take_short() {
             self.standing.say(format!(
                 "the host's blocks have {frames} frames and the delay has {}, so no reply can be in time; set window = \
-                    1, a delay of {frames} or more, or a wait",
+                 1, a delay of {frames} or more, or a wait",
                 standing.delay
             ));
         }
         if let Some(frame) = self.standing.take_difference() {
             self.standing.say(format!(
                 "the returned sound differs from the local plugin's from frame {frame} on; check that both hosts have \
-                    the same library"
+                 the same library"
             ));
         }
         let answers = standing.ends[self.which as usize].map_or(0, |end| end.machine.back.blocks);
@@ -178,10 +179,9 @@ impl StreamErrand {
         let (worker, plugin) = (&self.worker, self.plugin());
         let seconds = |span: Span| span.as_nanos() as f64 / 1e9;
         match news {
-            SilenceNews::Lost(silent) => format!(
-                "{worker}: no reply for {:.1} s to blocks of {plugin}",
-                seconds(silent)
-            ),
+            SilenceNews::Lost(silent) => {
+                format!("{worker}: no reply for {:.1} s to blocks of {plugin}", seconds(silent))
+            }
             SilenceNews::Back { silent, replaced } => format!(
                 "{worker} replies again after {:.1} s; {replaced} frames of {plugin} were replaced",
                 seconds(silent)
@@ -255,7 +255,7 @@ impl StreamErrand {
 fn late_sentence(worker: &str, delay: u32) -> String {
     format!(
         "replies of {worker} arrive later than the delay of {delay} frames allows; if the round trip takes N blocks, \
-            set window = N + 1 (at most 64), or use longer blocks in the host"
+         set window = N + 1 (at most 64), or use longer blocks in the host"
     )
 }
 

@@ -107,7 +107,7 @@ impl OpenedPipeline {
         if feeds.address.ip().is_loopback() && !opened.far.ip().is_loopback() {
             return Err(Opening::Refused(format!(
                 "{address} cannot reach the worker that it feeds, whose address is on this host's loopback interface; \
-                    use this host's network address for that worker"
+                 use this host's network address for that worker"
             )));
         }
         Ok(())
@@ -135,7 +135,9 @@ fn feeding(request: &StreamRequest, feeds: Option<FedStream>) -> StreamRequest {
 
 fn fed_stream(address: &str, opened: &WorkOpened) -> Result<FedStream, Opening> {
     let fed = opened.stream.fed.as_ref().ok_or_else(|| {
-        Opening::Refused(format!("{address} does not support input from another worker; update taut there"))
+        Opening::Refused(format!(
+            "{address} does not support input from another worker; update taut there"
+        ))
     })?;
     Ok(FedStream {
         address: SocketAddr::new(opened.far.ip(), fed.udp_port),
@@ -222,7 +224,7 @@ fn check(stream: &WorkStream, request: &StreamRequest, known: [usize; 4]) -> Res
     if reported.iter().zip(known).any(|(reported, known)| u32::try_from(known) != Ok(*reported)) {
         return Err(format!(
             "{} has {reported:?} inputs, outputs, controls and control outputs there, and {known:?} in the saved \
-                catalogue; run taut plugins --save again",
+             catalogue; run taut plugins --save again",
             request.plugin
         ));
     }

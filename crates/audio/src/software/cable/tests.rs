@@ -124,7 +124,7 @@ fn a_player_that_is_gone_is_heard_as_silence_and_another_takes_its_place() {
         assert_eq!(hears.fill(&mut heard), Filled::Whole);
         heard
     };
-    assert_eq!(hear(Some(&clock(0, 0.0))), [0.0; 96], "nobody plays yet");
+    assert_eq!(hear(Some(&clock(0, 0.0))), [0.0; 96], "no card plays yet");
     for turn in 1..4 {
         let mut plays = PlayingEnd::new(&name, &settings(48)).unwrap();
         plays.begin(&clock((2 * turn - 1) * 1_000_000, 0.0));

@@ -16,8 +16,8 @@ use crate::sound_files::{refuse_to_destroy, refuse_to_loop, refuse_to_overwrite}
 const RATES: [u32; 12] = [
     48_000, 96_000, 192_000, 88_200, 176_400, 44_100, 32_000, 24_000, 22_050, 16_000, 11_025, 8_000,
 ];
-/// Channel counts requested from a card, preferred first. With more channels than the listener
-/// hears, some sound would be missing.
+/// Channel counts requested from a card, preferred first. With more channels than the peer plays,
+/// some sound would be missing.
 const CARD_CHANNELS: [u32; 2] = [2, 1];
 /// Channel counts for devices other than cards.
 const CHANNELS: [u32; 16] = [2, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
@@ -85,7 +85,7 @@ pub(in crate::cmd) fn device_choice(
     };
     let mut both = capture.iter().filter_map(of).filter(is_as_said);
     match both.next() {
-        // The latency share of a device is announced once, for whichever settings are agreed.
+        // The latency share of a device is announced once, for all possible settings.
         Some(first) => {
             let others = both.filter(|one| one.takes_no_more_than(&first)).collect();
             Ok(DeviceChoice { first, others })

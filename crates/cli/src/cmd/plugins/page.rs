@@ -99,8 +99,7 @@ mod tests {
             name: "studio".to_owned(),
             catalogue,
         };
-        let why =
-            "loading it: it crashed (SIGABRT: it aborted); remove it from LADSPA_PATH";
+        let why = "loading it: it crashed (SIGABRT: it aborted); remove it from LADSPA_PATH";
         let skipped = [Skipped { path: PathBuf::from("/lib/bad.so"), why: why.to_owned() }];
         let skipped_file = SkippedFile { path: "/lib/bad.so".into(), why };
         let list =
@@ -114,7 +113,9 @@ mod tests {
             "{page}"
         );
         let flat = page.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(flat.contains("1 in, 2 out, 1 controls, 1 output controls; takes 1.2 us and 56.8 ns a frame"));
+        assert!(flat.contains(
+            "1 in, 2 out, 1 controls, 1 output controls; takes 1.2 us and 56.8 ns a frame"
+        ));
         assert!(flat.ends_with(&format!("Left out /lib/bad.so {why}")), "{page}");
     }
 }

@@ -86,8 +86,7 @@ pub(super) fn stream(
         Some(PlayableStream::Anew) | None => open(false)?,
     };
     if let Some((packets, reports)) = opened.local {
-        let words =
-            format!("sockets: packets at {packets}, RTCP at {reports}, for {address}");
+        let words = format!("sockets: packets at {packets}, RTCP at {reports}, for {address}");
         flags.running.voice().detail(&words);
     }
     Ok(StreamPlan {

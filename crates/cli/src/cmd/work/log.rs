@@ -128,8 +128,7 @@ impl WorkLog {
             news;
         let id = state.id;
         let opener = self.opener(id);
-        let (plugin, why) =
-            (&state.plugin, state.reason.as_deref().unwrap_or("unknown reason"));
+        let (plugin, why) = (&state.plugin, state.reason.as_deref().unwrap_or("unknown reason"));
         let (kind, sentence) = match news {
             WorkNews::BegunAnew(_) => {
                 (LineKind::BegunAnew, format!("stream {id}{opener} is restarted: {plugin}: {why}"))
@@ -146,9 +145,7 @@ impl WorkLog {
                 let how = match (how, closed_by) {
                     (StreamOver::Closed, Some(by)) => format!(", closed by {by}"),
                     (StreamOver::Closed, None) => String::new(),
-                    (StreamOver::MadeRoom, _) => {
-                        " to make room: no packets for long".to_owned()
-                    }
+                    (StreamOver::MadeRoom, _) => " to make room: no packets for long".to_owned(),
                     (StreamOver::WorkerEnds, _) => " with the worker".to_owned(),
                 };
                 let counters = &state.counters;

@@ -234,7 +234,7 @@ fn a_folder_of_ladspa_path_that_is_not_there_is_said_with_the_mend() {
         snapshot!(path, sentence);
         let worker = desk.call("work --listen 127.0.0.1:0 --scheduler other").listened_to();
         let running = worker.with("LADSPA_PATH", &path).start().wait_for("worker at ");
-        let is_reported = |line: &String| sentence.lines().next() == Some(line);
+        let is_reported = |line: &String| sentence.lines().next() == Some(line.as_str());
         assert!(running.said().any(is_reported), "{:#?}", running.said().last());
     }
     // Not every machine has each default folder, and scripts/install names them.

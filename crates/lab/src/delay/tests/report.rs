@@ -105,7 +105,11 @@ fn samples_that_xruns_alone_changed_are_told_as_that_and_others_are_not() {
     // Three xruns each: the devices skipped 20 words, and each xrun cuts two more.
     assert_eq!(reported(32, [3, 3], [0, 1280]), (Some(false), Some("xruns")));
     assert_eq!(reported(36, [3, 3], [0, 1280]), (Some(false), Some("other")));
-    assert_eq!(reported(32, [0, 0], [0, 0]), (Some(false), Some("other")), "no device skipped frames");
+    assert_eq!(
+        reported(32, [0, 0], [0, 0]),
+        (Some(false), Some("other")),
+        "no device skipped frames"
+    );
     // If no word comes, xruns cannot be the only cause, however much they skipped.
     assert_eq!(reported(u64::MAX, [3, 3], [0, 1 << 30]), (Some(false), Some("other")));
 }

@@ -79,11 +79,11 @@ fn see_to(errand: &mut StreamErrand, script: &mut Script, millis: core::ops::Ran
 #[test]
 fn a_worker_that_is_away_is_asked_often_and_one_that_refuses_seldom() {
     let (_offloaded, standing, mut errand) = errand();
-    let away = || Opening::Away("nobody is there".into());
+    let away = || Opening::Away("the worker is absent".into());
     let mut script = Script { openings: (0..20).map(|_| away()).collect(), ..Script::default() };
     see_to(&mut errand, &mut script, 0..400);
     assert_eq!(script.asked.len(), 20);
-    assert_eq!(standing.said(), ["nobody is there"], "once");
+    assert_eq!(standing.said(), ["the worker is absent"], "once");
     script.openings = [Opening::Refused("it has gone".into()), opened(1)].into();
     script.asked.clear();
     see_to(&mut errand, &mut script, 400..1400);
