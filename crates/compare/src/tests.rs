@@ -162,7 +162,7 @@ fn a_recording_that_begins_late_is_found_and_says_from_where() {
     assert_eq!((verdict.missed_first, verdict.missed_last), (150, 0));
     assert!(!verdict.is_whole_so_far());
     let missing = "; frames 0 to 149 (0.000 s on) are missing at the beginning";
-    is_reported(&verdict, &["from frame 150 of what was sent on (0.003 s)", missing]);
+    is_reported(&verdict, &["from sent frame 150 on (0.003 s)", missing]);
     assert!(verdict.why("a.wav", "b.wav").starts_with("b.wav begins later than a.wav"));
 }
 

@@ -99,8 +99,8 @@ mod tests {
         };
         let found = judged(&[LOCAL]);
         snapshot!(found.fix.unwrap());
-        assert!(judged(&[LOCAL, DEFAULT]).message.contains("by eth0"));
-        assert!(judged(&[LOCAL, GROUPS]).message.contains("by eth1"));
+        assert!(judged(&[LOCAL, DEFAULT]).message.contains("uses eth0"));
+        assert!(judged(&[LOCAL, GROUPS]).message.contains("uses eth1"));
     }
 
     #[test]

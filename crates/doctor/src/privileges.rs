@@ -40,9 +40,9 @@ pub(crate) fn priority(
     let limit = limits.priority.now.map_or("unlimited".to_owned(), |limit| limit.to_string());
     let what = format!("{ASKED} is refused, the rtprio limit is {limit}");
     let (more, fix) = if may(limits.priority.most) && !may(limits.priority.now) {
-        ("this shell may raise the limit for what it starts", Some("ulimit -r 99"))
+        ("this shell may raise the limit for its programs", Some("ulimit -r 99"))
     } else if is_root {
-        ("this shell may raise the limit for its programs", None)
+        ("this container lacks CAP_SYS_NICE: grant it that capability", None)
     } else {
         ("the fix takes effect at the next login", Some(GRANT))
     };

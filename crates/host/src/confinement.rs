@@ -75,7 +75,7 @@ impl Confinement {
         };
         match std::thread::Builder::new().spawn(|| Self::of_thread(&[])) {
             Ok(thread) => thread.join().unwrap_or_else(|_| failed("the trial failed")),
-            Err(error) => failed(&format!("starting a thread: {error}")),
+            Err(error) => failed(&format!("cannot start a thread: {error}")),
         }
     }
 

@@ -65,14 +65,20 @@ pub struct AllFlags {
     /// Folder for all reports and index.html
     #[arg(long, value_name = "DIR", default_value = "taut-lab")]
     out: PathBuf,
-    /// Host of the receiver: local, netns:NAME or ssh:HOST
+    /// Receiver's host: local, netns:NAME, ssh:HOST
     #[arg(long, value_name = "PLACE", default_value = "local")]
     with: HostPlace,
     /// Only this experiment; repeatable
     #[arg(long, value_name = "NAME", value_parser = step)]
     only: Vec<&'static Experiment>,
-    /// Final report
-    #[arg(long, value_name = "KIND", default_value = "text")]
+    /// Final report: text, json or none [default: text]
+    #[arg(
+        long,
+        value_name = "KIND",
+        default_value = "text",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
     report: PlainKind,
 }
 

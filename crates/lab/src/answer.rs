@@ -16,10 +16,17 @@ use crate::report::{HostDescription, LabReport, ReportRow};
 /// Report options of every experiment.
 #[derive(Debug, Args)]
 pub(crate) struct Reporting {
-    /// Final report
-    #[arg(long, value_name = "KIND", default_value = "text", help_heading = "Report")]
+    /// Final report: text, json, html, none
+    #[arg(
+        long,
+        value_name = "KIND",
+        default_value = "text",
+        hide_default_value = true,
+        hide_possible_values = true,
+        help_heading = "Report"
+    )]
     pub(crate) report: ReportKind,
-    /// Also write it to a .json, .csv, .html, .txt or .svg file; repeatable
+    /// Also write a .json, .csv, .html, .txt, .svg file
     #[arg(long, value_name = "PATH", value_parser = report_path(), help_heading = "Report")]
     pub(crate) report_file: Vec<ReportPath>,
 }

@@ -105,7 +105,7 @@ pub struct CapacityFlags {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Point",
           value_parser = clap::value_parser!(u32).range(0..=16))]
     window: u32,
-    /// Workers, each a machine with one plugin; 0 is this machine alone
+    /// Workers with one plugin each; 0: this machine alone
     #[arg(long, value_name = "N", default_value_t = 7, help_heading = "Point",
           value_parser = clap::value_parser!(u8).range(0..=32))]
     workers: u8,
@@ -113,7 +113,7 @@ pub struct CapacityFlags {
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Point",
           hide_short_help = true)]
     wait: Option<Span>,
-    /// Simulate the plugins' run time with a timer: a few cores replace many machines
+    /// Simulate the plugins' run time with a timer
     #[arg(long, help_heading = "Plugin")]
     virtual_work: bool,
     /// How the plugin's run time varies
@@ -163,7 +163,7 @@ pub struct CapacityFlags {
           conflicts_with_all = ["local", "workers_here"], help_heading = "Machines",
           hide_short_help = true)]
     link_rate: Option<BitRate>,
-    /// Run the workers on loopback: no root, no network namespaces
+    /// Run the workers on loopback, without root
     #[arg(long, help_heading = "Machines")]
     local: bool,
     /// Run the workers as threads of this program

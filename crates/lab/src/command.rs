@@ -20,7 +20,7 @@ use crate::{
 pub enum Lab {
     /// List the experiments
     List,
-    /// Measure the latency between two audio devices with time marks in the sound
+    /// Measure the latency between two audio devices
     Delay(Box<delay::DelayFlags>),
     /// Measure the delay between two taps of one sound
     Align(Box<align::AlignFlags>),
@@ -28,23 +28,23 @@ pub enum Lab {
     MouthToEar(Box<mouth_to_ear::MouthToEarFlags>),
     /// Measure the latency of a stream between two hosts, stage by stage
     Stages(Box<stages::StagesFlags>),
-    /// Measure the time from the kernel's arrival timestamp to the receiving program
+    /// Measure the time from a packet's arrival to its program
     Kernel(Box<kernel::KernelFlags>),
-    /// Compare measured with configured latency, from 100 ms down to 3 ms
+    /// Compare measured with configured latency, 100 ms to 3 ms
     LatencySweep(Box<latency_sweep::LatencySweepFlags>),
     /// Find the minimum latency without loss
     MinLatency(Box<min_latency::MinLatencyFlags>),
     /// Compare schedulers, idle and loaded, on separate cores and on one
     Schedulers(Box<schedulers::SchedulerFlags>),
-    /// Measure other network traffic and its effect on a stream
+    /// Measure other network traffic and its effect
     Network(Box<network::NetworkFlags>),
-    /// Measure the regularity of callbacks on both sides of a sound device
+    /// Measure how regular the callbacks of a device are
     CallbackJitter(Box<callback_jitter::CallbackJitterFlags>),
     /// Measure a stream whose receiver has little CPU or memory
     Limits(Box<limits::LimitsFlags>),
     /// Measure how late this machine wakes threads, and stalls of all cores
     Stalls(stalls::StallFlags),
-    /// Measure the load of this machine and its programs over time
+    /// Measure the load of this machine and its programs
     Resources(resources::ResourceFlags),
     /// Measure whether the received sound equals the sent sound
     Quality(Box<quality::QualityFlags>),
@@ -52,13 +52,13 @@ pub enum Lab {
     Load(Box<load::LoadFlags>),
     /// Measure the cost of measuring
     Overhead(Box<overhead::OverheadFlags>),
-    /// Measure packet intervals from a packet log, a socket or a capture
+    /// Measure the intervals between packets
     Interval(Box<interval::IntervalFlags>),
-    /// Measure how much of a period plugins on other machines can use
+    /// Measure how much of a period remote plugins can use
     Capacity(Box<capacity::CapacityFlags>),
-    /// Relay a stream like a bad network: delay, lose, reorder, duplicate
+    /// Relay a stream like a bad network does
     Impair(Box<impair::ImpairFlags>),
-    /// Run every experiment briefly and write an index page of their reports
+    /// Run every experiment briefly and write an index page
     All(all::AllFlags),
     /// Compare two reports stage by stage and detect regressions
     Compare(compare_reports::CompareFlags),

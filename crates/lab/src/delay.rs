@@ -99,15 +99,15 @@ pub struct DelayFlags {
     /// Device that records the marks
     #[arg(long, short, value_name = "DEVICE")]
     input: NamedDevice,
-    /// Configured latency, shown next to the measured one
+    /// Configured latency, shown with the measured one
     #[arg(long, value_name = "TIME", value_parser = span)]
     configured: Option<Span>,
-    /// Recording host: local, netns:NAME or ssh:HOST [default: this program]
+    /// Recording host: local, netns:NAME, ssh:HOST
     ///
     /// The host must have the same version of `taut`.
     #[arg(long, value_name = "PLACE", help_heading = "Hosts")]
     with: Option<HostPlace>,
-    /// Playing host: local, netns:NAME or ssh:HOST [default: this program]
+    /// Playing host: local, netns:NAME, ssh:HOST
     #[arg(long, value_name = "PLACE", help_heading = "Hosts")]
     played_at: Option<HostPlace>,
     #[command(flatten)]

@@ -126,8 +126,15 @@ pub struct ImpairFlags {
         hide_short_help = true
     )]
     scheduler: Scheduler,
-    /// Final report
-    #[arg(long, value_name = "KIND", default_value = "text", help_heading = "Run")]
+    /// Final report: text, json or none [default: text]
+    #[arg(
+        long,
+        value_name = "KIND",
+        default_value = "text",
+        hide_default_value = true,
+        hide_possible_values = true,
+        help_heading = "Run"
+    )]
     report: PlainKind,
 }
 

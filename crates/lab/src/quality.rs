@@ -70,7 +70,7 @@ pub struct QualityFlags {
     /// is the multicast alone.
     #[arg(long, value_name = "NOISE", help_heading = "Network")]
     noise: Vec<Noise>,
-    /// Rate of TCP with noise, such as 100Mbit, or full [default: no TCP]
+    /// TCP in the noise, such as 100Mbit or full [default: none]
     #[arg(long, value_name = "RATE", requires = "noise", help_heading = "Network")]
     tcp_rate: Option<TcpRate>,
     #[command(flatten)]
@@ -94,9 +94,7 @@ pub struct QualityFlags {
 
 /// Stalls of a machine must not affect quality.
 fn unhurried(latency: Arg) -> Arg {
-    latency
-        .default_value("200ms")
-        .help("Latency; must outlast host stalls, which do not belong to quality")
+    latency.default_value("200ms").help("Latency, longer than host stalls")
 }
 
 /// `taut lab sound`

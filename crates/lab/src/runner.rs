@@ -23,7 +23,7 @@ use crate::streams::{LabStream, MAX_UNSURE, StreamEnds};
 /// Host and address of the receiver.
 #[derive(Debug, Args)]
 pub(crate) struct FarEnd {
-    /// Host of the receiver: local, netns:NAME or ssh:HOST
+    /// Receiver's host: local, netns:NAME, ssh:HOST
     ///
     /// The host must have the same version of `taut`.
     #[arg(long, value_name = "PLACE", default_value = "local", help_heading = "Hosts")]

@@ -74,7 +74,7 @@ impl Filter {
         properties: Properties,
         wired: Wired,
     ) -> Result<Self, String> {
-        let name = CString::new(name).map_err(|_| "it contains a zero bytes name".to_owned())?;
+        let name = CString::new(name).map_err(|_| "its name contains a zero byte".to_owned())?;
         // SAFETY: the core is connected, the name is zero-terminated, and ownership of the
         // properties is passed.
         let raw = unsafe { pw_filter_new(core.as_raw_ptr(), name.as_ptr(), properties.into_raw()) };

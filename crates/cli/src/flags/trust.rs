@@ -29,7 +29,7 @@ pub(crate) struct PairFlags {
     #[arg(long, value_name = "HOST[:PORT]", default_value = "0.0.0.0", value_parser = pairing_listen,
           conflicts_with = "target")]
     pub(crate) listen: SocketAddr,
-    /// Name for the other machine [default: its host name]
+    /// Name for the other machine [default: its own]
     #[arg(long, conflicts_with = "target", value_parser = host_name)]
     pub(crate) name: Option<String>,
 }

@@ -10,8 +10,8 @@ they are the time from a packet's first frame at the ADC to that at the DAC.
             (send --ptime, --format)
   send      to its hand-over to the kernel: packets of a period leave one after
             the other (send --io-thread, --pacing, --scheduler)
-  launch    to the launch time at which the kernel's queue releases it, with such a
-            queue only (send --pacing)
+  launch    to the launch time at which the kernel's queue releases it, if
+            it has such a queue (send --pacing)
   wire      to the kernel's timestamp of its arrival: both drivers and the
             network, across two clocks (no option; the network)
   sender    replaces all of the above if the sender reports only its capture:

@@ -212,7 +212,9 @@ fn short_help_fits_one_screen() {
 fn long_short_help(command: &Command, name: &str) -> Vec<String> {
     let help = command.clone().render_help().to_string();
     let (options, _) = help.split_once("\nExample").unwrap_or((&help, ""));
+    // clap does not wrap the usage.
     let wide = help.lines().filter(|line| line.chars().count() > COLUMNS);
+    let wide = wide.filter(|line| !line.starts_with("Usage:"));
     // A second line of an option begins further right than all names of options.
     let wrapped = options.lines().filter(|line| line.starts_with("                "));
     // Experiments have options that need two lines.
@@ -222,7 +224,8 @@ fn long_short_help(command: &Command, name: &str) -> Vec<String> {
     if lines > SHORT_HELP_LINES {
         long.push(format!("{name} -h has {lines} lines"));
     }
-    let below = command.get_subcommands().filter(|below| below.get_name() != "help");
+    let shown = |below: &&Command| below.get_name() != "help" && !below.is_hide_set();
+    let below = command.get_subcommands().filter(shown);
     long.extend(below.flat_map(|below| {
         let name = format!("{name} {}", below.get_name());
         long_short_help(below, &name)

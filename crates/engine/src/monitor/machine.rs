@@ -81,7 +81,7 @@ mod tests {
         let mut lacking = Refused::default();
         assert_eq!(lacking.line(), None);
         note_memory(&mut lacking, Err(LockRefused { errno: 12 }));
-        let memory = "no locked memory: sound may drop out under load; `taut doctor` says how to \
+        let memory = "no locked memory: sound may drop out under load; `taut doctor` shows how to \
                       allow it";
         assert_eq!(lacking.line().as_deref(), Some(memory));
         note_stall_monitor(&mut lacking, &Trust { refused: Some(refused(Scheduler::Fifo(99))) });

@@ -129,7 +129,7 @@ fn a_rival_leaves_its_processor_now_and_then_and_one_that_may_not_be_says_so() {
     snapshot!(refused);
     let nowhere = LoadKind::Rival { scheduler: Scheduler::Other, core: 1023 };
     let refused = nowhere.run(&stop, Some(Span::from_millis(1))).unwrap_err().to_string();
-    assert!(refused.contains("on processor 1023: "), "{refused}");
+    assert!(refused.contains("core 1023): "), "{refused}");
 }
 
 #[test]

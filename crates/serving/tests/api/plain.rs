@@ -101,7 +101,7 @@ fn each_stream_has_a_secret_of_its_own_that_is_not_printed() {
 fn every_refusal_comes_with_its_status_and_sentence() {
     let (server, hollow) = serving(None);
     let client = client(server.address());
-    let gone = WorkRefused::PluginGone { id: "a:b".to_owned(), what: "has gone".to_owned() };
+    let gone = WorkRefused::PluginGone { id: "a:b".to_owned(), what: "was removed".to_owned() };
     for (refused, status) in [
         (WorkRefused::NoSuchPlugin("x.so:y".to_owned()), 404),
         (gone, 410),

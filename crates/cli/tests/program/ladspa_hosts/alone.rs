@@ -63,7 +63,7 @@ fn offline(call: Call) {
     let scene = Scene::new();
     absent(&scene);
     let call = scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
-    did_well(call.with("TAUT_OFFLOAD_STAND_IN", "dry").run());
+    did_well(call.with("TAUT_OFFLOAD_REPLACEMENT", "dry").run());
 }
 
 /// Four seconds of sound as fast as a thread can: a host that catches up, fills its buffers, or
@@ -111,7 +111,7 @@ mod exclusive {
             let scene = Scene::new();
             absent(&scene);
             let call = scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
-            let said = did_well(call.with("TAUT_OFFLOAD_STAND_IN", "dry").run());
+            let said = did_well(call.with("TAUT_OFFLOAD_REPLACEMENT", "dry").run());
             let why = said.iter().filter(|line| line.contains("taut work")).count();
             assert_eq!(why, 1, "it is said once: {said:#?}");
         });

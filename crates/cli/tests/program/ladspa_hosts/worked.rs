@@ -303,7 +303,7 @@ mod exclusive {
         alone(inside, |call| {
             let Some(mut worked) = Worked::start() else { return };
             let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
-            let call = call.with("TAUT_OFFLOAD_STAND_IN", "dry");
+            let call = call.with("TAUT_OFFLOAD_REPLACEMENT", "dry");
             let running = call.with("TAUT_OFFLOAD_REPORT", worked.report()).start();
             let running = running.wait_for("inside: live");
             worked.worker.signal("-KILL");
