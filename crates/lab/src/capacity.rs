@@ -175,7 +175,7 @@ pub struct CapacityFlags {
     /// Let a JACK server without a card call the master, and report its xruns
     ///
     /// Starts `jackd -d dummy`, which replaces the timer.
-    #[arg(long, help_heading = "Machines")]
+    #[arg(long, hide_short_help = true, help_heading = "Machines")]
     jack: bool,
     /// Priority of the master's thread
     #[arg(

@@ -182,7 +182,7 @@ impl Page {
 
     /// Every command of the page ran, every quoted line was printed, every configuration was used.
     #[track_caller]
-    fn is_complete(self) {
+    fn check(self) {
         let Self { name, commands, configurations, mut quoted, output, .. } = self;
         assert!(commands.is_empty(), "{name}.md: this test does not know {commands:#?}");
         assert!(configurations.is_empty(), "{name}.md: unused: {configurations:#?}");
@@ -225,7 +225,7 @@ fn commands_of_the_musician_tutorial_work() {
         let latency = &report["directions"][0]["streams"][0]["latency"];
         assert_eq!(latency["configured_ns"], 8_000_000, "{report:#}");
         page.serves_as_configured("studio");
-        page.is_complete();
+        page.check();
     });
 }
 
@@ -265,7 +265,7 @@ fn commands_of_the_remote_worker_tutorial_work() {
             page.commands.retain(|(_, line)| !line.contains("=ssh:"));
         }
         page.serves_as_configured("office");
-        page.is_complete();
+        page.check();
     });
 }
 
@@ -305,7 +305,7 @@ fn commands_of_the_installer_tutorial_work() {
         grows(&page.folder.file("boot.wav"), 1000);
         [send, room].into_iter().for_each(|end| drop(page.stop(end).well()));
         page.recorded("boot.wav");
-        page.is_complete();
+        page.check();
     });
 }
 
@@ -343,6 +343,6 @@ fn commands_of_the_engineer_tutorial_work() {
         assert!(csv.lines().count() > 1000, "{csv}");
         page.run("taut compare song.flac heard.wav").well();
         page.run("taut lab delay").well();
-        page.is_complete();
+        page.check();
     });
 }

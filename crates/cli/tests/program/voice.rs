@@ -170,8 +170,8 @@ fn a_verbose_run_tells_what_is_decided_and_what_goes_on() {
         let recv = recv.wait_for(said::ONE_CLOCK);
         let (sent, heard) = (send.end().well(), recv.end().well());
         for (ended, telling) in [
-            (&sent, ["sockets: ", "stream: l24", "device: tone:440", "taut: latency: 5ms"]),
-            (&heard, ["sockets: ", "stream: l24", "device: null:", "latency: 5ms"]),
+            (&sent, ["sockets: ", "stream: l24", "device: tone:440", "latency: 5ms announced"]),
+            (&heard, ["sockets: ", "stream: l24", "device: null:", "latency: 5ms announced"]),
         ] {
             for words in telling {
                 let reported = ended.said.iter().filter(|line| line.contains(words)).count();

@@ -57,7 +57,7 @@ fn row(
 ) -> ReadRow {
     let StreamReport { address, refused: invalid, latency, stages, counters: counted, .. } = stream;
     let row = ReportRow {
-        invalid: invalid,
+        invalid,
         configured: latency.configured_ns.map(Span::from_nanos),
         measured: Some(latency.measured),
         uncertainty: latency.uncertainty_ns.map(Span::from_nanos),
