@@ -85,6 +85,8 @@ check: ## Check format, lints, documentation, links, plain words, and generated 
 	RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --workspace $(features)
 	scripts/check-words
 	scripts/check-docs
+	scripts/report-reference --check
+	scripts/check-commits
 	scripts/check-realtime --self-test
 	python3 scripts/measure/page_test.py
 	scripts/bench --check

@@ -55,7 +55,7 @@ macro_rules! recv_examples {
   # The times of every packet, as a page with charts:
   taut recv --from rtp://0.0.0.0:5004 --output null: --exit-on-bye \
       --packet-log packets.csv --report-file page.html
-  # Two streams; the second, quieter one plays while the first is silent:
+  # The second stream, quieter, plays while the first sends no packets:
   taut recv --from rtp://0.0.0.0:5004 --from "rtp://0.0.0.0:5006?volume=-6dB" \
       --output file:mix.wav --select priority"#
     };

@@ -148,18 +148,28 @@ impl Distribution {
 /// is `null` if fewer than ten values lie beyond it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the names are the documentation")]
 pub struct Summary {
+    /// Number of values.
     pub count: u64,
+    /// Minimum.
     pub min_ns: Option<i64>,
+    /// Mean.
     pub mean_ns: Option<i64>,
+    /// Standard deviation.
     pub stdev_ns: Option<i64>,
+    /// Median.
     pub p50_ns: Option<i64>,
+    /// 90th percentile.
     pub p90_ns: Option<i64>,
+    /// 99th percentile.
     pub p99_ns: Option<i64>,
+    /// 99.9th percentile.
     pub p999_ns: Option<i64>,
+    /// 99.99th percentile.
     pub p9999_ns: Option<i64>,
+    /// Maximum.
     pub max_ns: Option<i64>,
+    /// Maximum minus minimum.
     pub range_ns: Option<i64>,
 }
 

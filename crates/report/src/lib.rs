@@ -111,7 +111,7 @@ pub struct StreamReport {
     pub counters: Counters,
     /// First thousand xruns; the counter `xruns` includes all.
     pub xruns: Vec<Xrun>,
-    /// Causes of missing packets; absent at a sender.
+    /// Causes of missing packets; absent at a sender without launch times.
     pub gaps: Option<GapReport>,
     /// Redundancy sent at the end; absent at a receiver and if none is requested.
     pub redundancy: Option<RedundancyReport>,
@@ -212,7 +212,7 @@ pub struct NotFound {
     pub no_clock: u64,
     /// No ledger line because the ring to the ledger was full.
     pub trace_overflow: u64,
-    /// Not selected for measurement (`probes`).
+    /// Not selected for measurement (`sampling`).
     pub not_sampled: u64,
     /// Silent, which matches any position.
     pub silent: u64,
@@ -292,16 +292,21 @@ pub struct Xrun {
 }
 
 /// Causes of all packets that were not played on time. The first six add up to the counters `late`,
-/// `lost` and `unheard`.
+/// `lost` and `underrun_discarded`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "docs/guide/troubleshooting.md has a line for each")]
 pub struct GapReport {
+    /// Late because the sender sent them late.
     pub late_sender: u64,
+    /// Late because the network took longer than the latency allows.
     pub late_network: u64,
+    /// Read late, discarded by an underrun, or the device's buffer took the whole latency.
     pub late_receiver: u64,
+    /// Missed during a stall of the whole machine.
     pub host_stalled: u64,
+    /// Lost by the network.
     pub lost: u64,
+    /// Dropped by a full socket buffer of this machine.
     pub discarded: u64,
     /// Latency to catch 99 % of the packets sent late.
     pub sender_needs_ns: Option<i64>,
@@ -417,8 +422,8 @@ pub struct RemoteReceiver {
     pub address: String,
     /// Whether its requests count, as packets go to its host or a group.
     pub trusted: bool,
-    /// `here`, `lost` (its reports stopped without a goodbye) or `left` (it sent a goodbye, or no
-    /// longer receives the stream).
+    /// `connected`, `lost` (its reports stopped without a goodbye) or `left` (it sent a goodbye, or
+    /// no longer receives the stream).
     pub state: Cow<'static, str>,
     /// Time from its last report to the end of the run.
     pub silent_ns: i64,

@@ -56,7 +56,7 @@ fn served(out: &mut String, stream: &StreamReport, is_sent: bool) -> fmt::Result
         stream.receivers.iter().find_map(|receiver| receiver.effective_ns)
     } else {
         head(out, stream, false)?;
-        write!(out, "  heard: {} packets, {} lost, {} late", c.received, c.lost, c.late)?;
+        write!(out, "  received: {} packets, {} lost, {} late", c.received, c.lost, c.late)?;
         stream.latency.measured.p50_ns
     };
     others(out, c.each())?;
@@ -108,6 +108,9 @@ fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
         let causes = stream.gaps.as_ref().map(arrivals::causes).filter(|causes| !causes.is_empty());
         let causes = causes.unwrap_or_else(|| format!("lost {}, late {}", c.lost, c.late));
         write!(out, "missed: {missed} of {} packets: {causes}", c.received + c.lost)?;
+    }
+    if c.xruns > 0 {
+        write!(out, ", {} xrun{}", c.xruns, if c.xruns == 1 { "" } else { "s" })?;
     }
     writeln!(out)
 }

@@ -96,7 +96,8 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
         end,
         hosts,
         bridged: flags.bridge,
-        auto_format: flags.end.format == Some(None),
+        // Connections by ssh often carry less than the default format needs.
+        auto_format: flags.end.format.map_or(by_ssh > 0, |format| format.is_none()),
         bitrate: flags.bitrate,
         paths,
         muted: flags.mute,

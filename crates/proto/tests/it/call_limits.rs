@@ -76,7 +76,7 @@ fn one_peer_has_as_many_places_and_as_much_sound_as_is_said_and_another_gets_in(
         let had = (0..8).filter(|_| called.call(1, &[CallPath::Udp]).is_ok()).count();
         assert_eq!(had, most, "{each} each");
         let refused = called.call(1, &[]).unwrap_err();
-        let why = format!("your machine is in {most} of its 8 calls");
+        let why = format!("{most} of 8 calls are with your machine");
         assert!(refused.contains(&why) && refused.contains("--max-calls-per-host"), "{refused}");
         assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another peer has its place");
     }

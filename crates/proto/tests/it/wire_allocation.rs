@@ -146,7 +146,7 @@ const REFUSED: [Refusal; 13] = [
         pdu.len()
     }),
     ("subtype", |pdu| but(pdu, 0, 4)),
-    ("unidentified", |pdu| but(pdu, 1, 0x01)),
+    ("unnamed", |pdu| but(pdu, 1, 0x01)),
     ("untimed", |pdu| but(pdu, 1, 0x80)),
     ("other-stream", |pdu| but(pdu, 11, 8)),
     ("sound-beyond-end", |pdu| but(pdu, 21, 19)),

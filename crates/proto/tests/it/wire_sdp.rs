@@ -298,7 +298,10 @@ fn each_fault_names_its_line_and_the_mend() {
     let l24 = "m=audio 5004 RTP/AVP 97\na=rtpmap:97 L24/48000/2\n";
     let cases = [
         (media("m=audio 5004 RTP/AVP 97\n"), "line 6: payload type 97 is not explained"),
-        (media("m=audio 5004 UDP/TLS/RTP/SAVPF 97\n"), "line 6: the transport UDP/TLS/RTP/SAVPF"),
+        (
+            media("m=audio 5004 UDP/TLS/RTP/SAVPF 97\n"),
+            "line 6: unsupported transport 'UDP/TLS/RTP/SAVPF'",
+        ),
         (media("m=audio 0 RTP/AVP 10\n"), "line 6: UDP port 0 disables this stream"),
         (media("m=audio 70000 RTP/AVP 10\n"), "line 6: invalid UDP port '70000'"),
         (media("m=audio 65535 RTP/AVP 10\n"), "line 6: invalid UDP port '65535'"),
@@ -344,7 +347,7 @@ fn what_is_too_large_is_refused_unread() {
     let large = vec![b'a'; MAX_BYTES + 1];
     let error = Description::read(&large).unwrap_err();
     assert_eq!(error.fault, SdpFault::Bytes(MAX_BYTES + 1));
-    assert!(refused(&"\n".repeat(MAX_LINES)).to_string().starts_with("4097 lines"));
+    assert_eq!(refused(&"\n".repeat(MAX_LINES)).fault, SdpFault::Lines(MAX_LINES + 1));
     let many = minimal(&"m=audio 5004 RTP/AVP 10\n".repeat(MAX_MEDIA + 1));
     assert_eq!(refused(&many).fault, SdpFault::Media(65));
     let just = minimal(&"m=audio 5004 RTP/AVP 10\n".repeat(MAX_MEDIA));

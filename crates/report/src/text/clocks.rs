@@ -53,7 +53,7 @@ fn tell_followed(out: &mut String, clock: &FollowedClockReport, ended: i64) -> f
     others(out, clock.counters.each())?;
     if let Some(since) = clock.holdover_since_ns {
         let seconds = ended.saturating_sub(since).max(0) as f64 / 1e9;
-        write!(out, "; silent for {seconds:.1} s, and held")?;
+        write!(out, "; silent for {seconds:.1} s, rate held")?;
     }
     writeln!(out)?;
     let mut invalid = clock.invalid.iter();
@@ -69,7 +69,7 @@ pub(super) fn tai(out: &mut String, report: &Report) -> fmt::Result {
 fn tell_tai(out: &mut String, tai: &TaiReport, ended: i64) -> fmt::Result {
     write!(out, "TAI: ")?;
     match &*tai.state {
-        "free" => write!(out, "nothing keeps it, so it is this host's own")?,
+        "free" => write!(out, "not synchronised, this host's own clock")?,
         state => {
             let seconds =
                 ended.saturating_sub(tai.since_ns.unwrap_or(ended)).max(0) / 1_000_000_000;
@@ -93,7 +93,7 @@ fn tell_tai(out: &mut String, tai: &TaiReport, ended: i64) -> fmt::Result {
         write!(out, "; stepped {} times", tai.steps)?;
     }
     if tai.uncertain {
-        write!(out, "; packets say that it is uncertain")?;
+        write!(out, "; packets mark it as uncertain")?;
     }
     writeln!(out)
 }
@@ -159,8 +159,7 @@ mod tests {
             steps: 0,
             ptp4l: None,
         };
-        let said =
-            "TAI: nothing keeps it, so it is this host's own; packets say that it is uncertain\n";
+        let said = "TAI: not synchronised, this host's own clock; packets mark it as uncertain\n";
         assert_eq!(reported_tai(&free), said);
         let locked = TaiReport {
             state: "locked".into(),

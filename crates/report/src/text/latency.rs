@@ -23,7 +23,7 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
         _ => {
             write!(out, "not measured")?;
             if latency.presented.is_some() && latency.configured_ns.is_some() {
-                write!(out, ", as packets say their presentation alone")?;
+                write!(out, ", as packets only carry their presentation time")?;
             }
             others(out, &latency.not_measured, ": ")?;
         }
@@ -42,7 +42,7 @@ fn presented(out: &mut String, latency: &LatencyReport) -> fmt::Result {
         let [lead, least, off, most] = [lead, least, off, most].map(Nanos);
         writeln!(
             out,
-            "  presented: packets came {lead} before they were to be heard (min {least}), and were heard \
+            "  presented: packets arrived {lead} before their presentation time (min {least}) and played \
              {off} after it (max {most})"
         )?;
     }
@@ -62,8 +62,8 @@ fn overdue(out: &mut String, latency: &LatencyReport) -> fmt::Result {
     };
     writeln!(
         out,
-        "  played up to {} after it was due: a file waits for its program and for its disk, where a sound \
-         card would have played silence; if it is no file, what the device says of its time is wrong",
+        "  played up to {} late: a file waits for its program and its disk, where a sound card would have \
+         played silence; on a card, the device reports wrong times",
         Nanos(most)
     )
 }
@@ -71,8 +71,8 @@ fn overdue(out: &mut String, latency: &LatencyReport) -> fmt::Result {
 fn measured(out: &mut String, latency: &LatencyReport, median: i64, by: &str) -> fmt::Result {
     let by = match by {
         "sound" => "measured from the sound",
-        "due" => "by when it was due",
-        _ => "by the device's word",
+        "due" => "scheduled",
+        _ => "reported by the device",
     };
     write!(out, "{by} {}", Nanos(median))?;
     super::unsure(out, latency.uncertainty_ns)?;
@@ -87,7 +87,7 @@ fn measured(out: &mut String, latency: &LatencyReport, median: i64, by: &str) ->
     let every = latency.not_measured == NotFound::default();
     let all = if every { "all " } else { "" };
     write!(out, "{all}{} packets", summary.count)?;
-    others(out, &latency.not_measured, "; not among them: ")?;
+    others(out, &latency.not_measured, "; without: ")?;
     write!(out, ")")
 }
 
@@ -165,8 +165,8 @@ mod tests {
         let sound = "measured from the sound 20.00ms  (min 20.00ms, max 20.00ms, all 20 packets)";
         assert_eq!(reported("sound", every), sound);
         let some = NotFound { late: 3, silent: 80, ..every };
-        let device = "by the device's word 20.00ms  (min 20.00ms, max 20.00ms, 20 packets; not among \
-                      them: 3 late, 80 in silence)";
+        let device = "reported by the device 20.00ms  (min 20.00ms, max 20.00ms, 20 packets; without: \
+                      3 late, 80 in silence)";
         assert_eq!(reported("device", some), device);
         snapshot!(reported("due", some));
     }
