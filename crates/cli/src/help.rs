@@ -116,10 +116,9 @@ nanoseconds; unknown values are empty:
   total_ns         sum of these columns: ADC to DAC
   measured_ns      the same, measured from the audio, if possible; independent
                    of the stages
-  lateness_ns      delay of the hand-over to the kernel after its due time; part
-                   of send_ns and of no sum
-  late             1 if the packet missed its turn and was not played;
-                   device_ns is then negative
+  lateness_ns      delay of the hand-over to the kernel after its due time; in
+                   no sum
+  late             1 if the packet missed its turn and was not played
 
 "#,
     stages!()
@@ -161,7 +160,7 @@ peaks in dBFS. Below: stages (medians of the last second), the packet of the
 last minute with the least headroom, all counters and, with --clock, the rate
 and state of the media clock.
 
-Runs of send, recv and demo report through a socket in
+Runs of send, recv, call, serve, work and demo report through a socket in
 $XDG_RUNTIME_DIR/tautline, /run/user/UID/tautline or /tmp/tautline-UID, to the
 same user and root. Root sees the runs of all users.
 

@@ -87,7 +87,7 @@ pub struct StreamReport {
     pub rate: u32,
     /// Channels.
     pub channels: usize,
-    /// `l16`, `l24` or `f32`.
+    /// Codec, such as `l24`, `f32` or `opus`.
     pub format: Cow<'static, str>,
     /// Why it was not played, or no longer, with the fix: another rate, channel count or payload
     /// type than configured. Absent at a sender.

@@ -90,24 +90,35 @@ fn write_report(out: &mut String, report: &Report, in_call: bool, detail: Detail
 /// Writes whether all packets were played, or how many were missed and why.
 fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
     let c = &stream.counters;
-    let missed = c.lost + c.late + c.underrun_discarded;
+    let missed = c.lost + c.late + c.underrun_discarded + c.undecodable + c.too_early;
+    // Not of this stream's timeline, or not due for playout.
+    let beside = c.duplicate + c.before_start + c.on_probation;
+    let due = c.received.saturating_sub(beside);
     if role == "send" {
         write!(out, "sent: {} packets", c.sent)?;
         let connected = stream.receivers.iter().filter(|receiver| receiver.trusted);
         if connected.clone().next().is_some() {
-            let lost: i64 = connected.map(|receiver| receiver.lost.max(0)).sum();
-            write!(out, ", {lost} lost on the way")?;
+            let lost = |receiver: &RemoteReceiver| {
+                let lost = u64::try_from(receiver.lost).unwrap_or(0);
+                receiver.unrepaired.unwrap_or(lost)
+            };
+            write!(out, ", {} lost on the way", connected.map(lost).sum::<u64>())?;
         }
     } else if stream.refused.is_some() && !stream.played {
         write!(out, "played: nothing; {} packets received", c.received)?;
     } else if c.received == 0 {
         write!(out, "played: nothing; no packet received")?;
     } else if missed == 0 {
-        write!(out, "played: all {} packets", c.received)?;
+        write!(out, "played: all {due} packets")?;
     } else {
         let causes = stream.gaps.as_ref().map(arrivals::causes).filter(|causes| !causes.is_empty());
         let causes = causes.unwrap_or_else(|| format!("lost {}, late {}", c.lost, c.late));
-        write!(out, "missed: {missed} of {} packets: {causes}", c.received + c.lost)?;
+        write!(out, "missed: {missed} of {} packets: {causes}", due + c.lost)?;
+        for (count, name) in [(c.undecodable, "undecodable"), (c.too_early, "too early")] {
+            if count > 0 {
+                write!(out, ", {name} {count}")?;
+            }
+        }
     }
     if c.xruns > 0 {
         write!(out, ", {} xrun{}", c.xruns, if c.xruns == 1 { "" } else { "s" })?;
@@ -318,7 +329,7 @@ fn worst(out: &mut String, stream: &StreamReport) -> fmt::Result {
     if stream.worst.is_empty() {
         return Ok(());
     }
-    writeln!(out, "latest, or closest to it, worst first:")?;
+    writeln!(out, "packets closest to their deadline:")?;
     for packet in &stream.worst {
         write!(out, "  {:>10}", packet.rtp_timestamp)?;
         for (name, nanos) in &packet.stages {

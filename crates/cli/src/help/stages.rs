@@ -13,7 +13,7 @@ they are the time from a packet's first frame at the ADC to that at the DAC.
   launch    to the launch time at which the kernel's queue releases it, if
             it has such a queue (send --pacing)
   wire      to the kernel's timestamp of its arrival: both drivers and the
-            network, across two clocks (no option; the network)
+            network, across two clocks (send --dscp)
   sender    replaces all of the above if the sender reports only its capture:
             first frame at the ADC to arrival (without --no-header-extensions)
   wakeup    to its reading by the program: the device thread wakes once per

@@ -83,7 +83,7 @@ fn nothing_is_drawn_over_the_report_of_a_server_on_a_terminal() {
     let serve = serve.wait_for("heard  ");
     call.tell("quit").end().well();
     let ended = serve.wait_for("no callers at ").tell("q").end().well();
-    let mut report = ended.said.iter().skip_while(|line| !line.starts_with("  heard: "));
+    let mut report = ended.said.iter().skip_while(|line| !line.starts_with("  received: "));
     assert!(report.next().is_some_and(|line| line.contains(" 0 lost")), "no report: {ended:#?}");
     let rest: Vec<_> = report.clone().filter(|line| !line.trim().is_empty()).collect();
     assert_eq!(rest.len(), 1, "three lines with the one before: {ended:#?}");

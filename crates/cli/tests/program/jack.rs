@@ -257,8 +257,8 @@ mod exclusive {
             };
             let input = server.device("same", "none");
             let to = format!("--to {}", loopback());
-            let first = send(&input, &to).wait_for("‘same’");
-            let second = send(&input, &to).wait_for("‘same-01’");
+            let first = send(&input, &to).wait_for("'same'");
+            let second = send(&input, &to).wait_for("'same-01'");
             let ports = server.latencies("same");
             let mut names: Vec<&str> = ports.iter().map(|(name, _)| name.as_str()).collect();
             names.sort_unstable();
@@ -380,7 +380,7 @@ mod exclusive {
             let sends = send(&server.device("sends", "system"), &to);
             let ends =
                 send(&server.device("ends", "system"), &format!("--to {} {timing}", loopback()));
-            let ends = ends.wait_for("‘ends’");
+            let ends = ends.wait_for("'ends'");
             server.await_latencies("ends:in_2", "4544 4544", "256 256");
             onlooker.hear(300);
             server.signal("-STOP");
@@ -442,7 +442,7 @@ mod exclusive {
             assert!(
                 listed.contains(line)
                     && listed.contains("48000 Hz")
-                    && listed.contains("256 frames"),
+                    && listed.contains("periods of 256"),
                 "{listed}"
             );
         });

@@ -52,7 +52,7 @@ impl Repairs {
             write!(out, ", within {} of their departure", Nanos(window_ns))?;
         }
         if let Some(needs) = self.needs() {
-            write!(out, "; using all of it takes a latency of {needs}")?;
+            write!(out, "; full repair needs {needs} of latency")?;
         }
         writeln!(out)
     }
@@ -89,7 +89,7 @@ pub(super) fn redundancy(
     if *repeated {
         write!(out, "each packet whole again, {window} packets later")?;
     } else if *symbols == 0 {
-        return writeln!(out, "nothing is carried");
+        return writeln!(out, "none sent");
     } else {
         let s = if *symbols == 1 { "" } else { "s" };
         write!(out, "{symbols} symbol{s} in each packet, of up to {window} packets before it")?;
@@ -119,8 +119,8 @@ mod tests {
         };
         assert_eq!(
             reported(repairs),
-            "redundancy: 7 repaired and 2 not, within 16.00ms of their departure; using all of it \
-             takes a latency of 20.00ms\nfix: use --latency 20.00ms: 6.000ms has no time for all \
+            "redundancy: 7 repaired and 2 not, within 16.00ms of their departure; full repair \
+             needs 20.00ms of latency\nfix: use --latency 20.00ms: 6.000ms has no time for all \
              repairs\n"
         );
         let ample = reported(Repairs { configured_ns: 20_000_000, ..repairs });
