@@ -382,7 +382,7 @@ fn any_destination() -> impl Strategy<Value = (IpAddr, Option<u8>)> {
 
 prop_compose! {
     fn any_description()(
-        name in "[^\\p{C}]{1,40}",
+        name in "[^\\p{C}\\p{Zl}\\p{Zp}]{1,40}",
         origin in (any::<u64>(), any::<u64>(), any::<[u8; 4]>()),
         (destination, ttl) in any_destination(),
         ports in (1..65_535_u16, 1..=65_535_u16),
