@@ -254,13 +254,13 @@ fn a_firewall_that_drops_everything_is_named_while_nothing_comes_and_at_the_end(
 fn who_may_not_see_the_rules_is_sent_to_the_doctor() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
-        let may = Command::new("runuser").args(["-u", "no_receiver", "true"]).status();
+        let may = Command::new("runuser").args(["-u", "nobody", "true"]).status();
         if !may.is_ok_and(|done| done.success()) {
             return skipped(Lack::Privilege, "being another user needs root");
         }
         let taut = env!("CARGO_BIN_EXE_taut");
         let line = "recv --from rtp://10.77.0.2:6004 --output null: --duration 50ms --report none";
-        let recv = call("runuser", ["-u", "no_receiver", "--", taut]).and(words(line));
+        let recv = call("runuser", ["-u", "nobody", "--", taut]).and(words(line));
         let ended = recv.within(&cable.right).run();
         if ended.status.is_none_or(|status| status > 100) {
             return skipped(Lack::Privilege, "another user cannot run taut here");
