@@ -67,9 +67,8 @@ fn row(stream: &StreamReport, role: &str) -> ReportRow {
     row.uncertainty = stream.latency.uncertainty_ns.map(Span::from_nanos);
     let counted = &stream.counters;
     if role != "send" {
-        let missed = counted.lost + counted.late + counted.underrun_discarded;
         let due = (counted.received + counted.lost).saturating_sub(counted.duplicate);
-        row.missed = (due > 0).then(|| Missed::of(missed, due));
+        row.missed = (due > 0).then(|| Missed::of(counted.missed(), due));
     }
     row.stages.clone_from(&stream.stages);
     row.worst = worst(stream);

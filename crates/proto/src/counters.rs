@@ -137,6 +137,13 @@ counters! {
     host_stalled: "host_stalled", "of these during host stalls", "of these during a host stall";
 }
 
+impl Counters {
+    /// Packets that were lost, late, or in time while the device underran.
+    pub const fn missed(&self) -> u64 {
+        self.lost + self.late + self.underrun_discarded
+    }
+}
+
 counters! {
     /// Receivers' reports to the sender of a stream.
     ReceiverCounters:

@@ -76,7 +76,7 @@ fn write_report(out: &mut String, report: &Report, in_call: bool, detail: Detail
         let hints = GapHints::of(stream, &repairs);
         arrivals::recommendation(out, stream.gaps.as_ref(), &hints, &report.host.scheduler)?;
         if detail == Detail::Full {
-            details(out, stream, report, (&repairs, &hints))?;
+            details(out, stream, report, &hints)?;
         }
     }
     match detail {
@@ -90,7 +90,7 @@ fn write_report(out: &mut String, report: &Report, in_call: bool, detail: Detail
 /// Writes whether all packets were played, or how many were missed and why.
 fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
     let c = &stream.counters;
-    let missed = c.lost + c.late + c.underrun_discarded + c.undecodable + c.too_early;
+    let missed = c.missed() + c.undecodable + c.too_early;
     // Not of this stream's timeline, or not due for playout.
     let beside = c.duplicate + c.before_start + c.on_probation;
     let due = c.received.saturating_sub(beside);
@@ -131,7 +131,7 @@ fn details(
     out: &mut String,
     stream: &StreamReport,
     report: &Report,
-    (repairs, hints): (&redundancy::Repairs, &GapHints<'_>),
+    hints: &GapHints<'_>,
 ) -> fmt::Result {
     clocks::of_sender(out, stream)?;
     waterfall(out, stream)?;
@@ -139,8 +139,10 @@ fn details(
     if let Some(carried) = &stream.redundancy {
         redundancy::redundancy(out, carried, stream.ptime_ns)?;
     }
-    repairs.tell(out)?;
-    arrivals::curve(out, &stream.latency, hints.advice.as_ref())?;
+    hints.repairs.tell(out)?;
+    if hints.advice.is_some() {
+        arrivals::curve(out, &stream.latency)?;
+    }
     receivers(out, &stream.receivers)?;
     worst(out, stream)
 }
@@ -411,8 +413,8 @@ mod tests {
 
     #[test]
     fn a_media_clock_that_restarted_is_not_called_a_restart_of_the_talker() {
-        let counted = |restarts| {
-            reported(&Counters { media_clock_restarts: restarts, ..Counters::default() })
+        let counted = |media_clock_restarts| {
+            reported(&Counters { media_clock_restarts, ..Counters::default() })
         };
         snapshot!(counted(1));
         snapshot!(counted(2));

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use strsim::levenshtein;
 use tautline_api::trust::TrustError;
 use tautline_engine::error::RunError;
 use tautline_engine::plan::address::AddressError;
@@ -139,25 +140,10 @@ fn is_helpful(error: &clap::Error, tip: &str) -> bool {
         return true;
     };
     let given = given.split('=').next().unwrap_or_default();
-    similar.starts_with(given) || typing_errors(given, similar) <= MAX_TYPING_ERRORS
+    similar.starts_with(given) || levenshtein(given, similar) <= MAX_TYPING_ERRORS
 }
 
 const MAX_TYPING_ERRORS: usize = 2;
-
-/// Number of characters to insert, delete or replace to turn one word into the other (Levenshtein
-/// distance).
-fn typing_errors(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
-    for (above, from) in one.chars().enumerate() {
-        let mut diagonal = core::mem::replace(&mut row[0], above + 1);
-        for (before, to) in other.chars().enumerate() {
-            let replaced = diagonal + usize::from(from != to);
-            diagonal = row[before + 1];
-            row[before + 1] = replaced.min(diagonal + 1).min(row[before] + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
-}
 
 /// The command in clap's usage line, such as `taut send`.
 fn called(text: &str) -> String {
@@ -247,7 +233,7 @@ mod tests {
             ("--latnecy", "--latency", 2),
             ("--mute", "--max-transit-time", 13),
         ] {
-            assert_eq!(typing_errors(one, other), count, "{one} {other}");
+            assert_eq!(levenshtein(one, other), count, "{one} {other}");
         }
     }
 

@@ -87,7 +87,6 @@ pub fn report_path() -> impl TypedValueParser<Value = ReportPath> {
 }
 
 /// Report files, opened before the run: a failure must not show after an hour.
-#[derive(Default)]
 pub struct ReportFiles(Vec<(FileFormat, ReportFile)>);
 
 impl ReportFiles {
@@ -125,17 +124,24 @@ impl ReportFiles {
         render: impl Fn(FileFormat) -> Result<String, Failure>,
     ) -> Result<(), Failure> {
         let written = self.write(&render);
-        let format = match kind {
-            ReportKind::Text => Some(FileFormat::Txt),
-            ReportKind::Json => Some(FileFormat::Json),
-            ReportKind::Html => Some(FileFormat::Html),
-            ReportKind::None => None,
-        };
-        if let Some(format) = format {
-            screen::print(&render(format)?);
-        }
+        print(kind, render)?;
         written
     }
+}
+
+/// Prints a report as `kind`.
+pub fn print(
+    kind: ReportKind,
+    render: impl Fn(FileFormat) -> Result<String, Failure>,
+) -> Result<(), Failure> {
+    let format = match kind {
+        ReportKind::Text => FileFormat::Txt,
+        ReportKind::Json => FileFormat::Json,
+        ReportKind::Html => FileFormat::Html,
+        ReportKind::None => return Ok(()),
+    };
+    screen::print(&render(format)?);
+    Ok(())
 }
 
 /// A report file. An existing file stays until the report is complete: the user may want to compare

@@ -20,7 +20,7 @@ use crate::failure::{Failure, with_more};
 use crate::flags::{EchoFlag, EndFlags, RunFlags};
 use crate::messages::{self, cannot_change, changed, counted};
 use crate::page::{self, Drawing};
-use crate::report_file::{FileFormat, ReportFiles};
+use crate::report_file::{self, FileFormat, ReportFiles};
 
 /// Default packet length, unless the user or the peer requests more.
 pub(super) const DEFAULT_PTIME: Span = Span::from_micros(2_500);
@@ -215,7 +215,7 @@ pub(super) fn tell_reports(
     };
     let written = files.write(|format| render(format, Detail::Full));
     let detail = running.voice().report_detail();
-    ReportFiles::default().write_and_print(running.report(), |format| render(format, detail))?;
+    report_file::print(running.report(), |format| render(format, detail))?;
     written?;
     done.map_err(failure)
 }

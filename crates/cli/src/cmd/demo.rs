@@ -396,7 +396,7 @@ impl FaultCounts {
     fn of(report: &Report) -> Self {
         let counters = report.streams.iter().map(|stream| &stream.counters);
         counters.fold(Self::default(), |sum, counted| {
-            let all = counted.late + counted.lost + counted.underrun_discarded + counted.xruns;
+            let all = counted.missed() + counted.xruns;
             sum.and(&Self { all, host: counted.host_stalled })
         })
     }

@@ -1,19 +1,19 @@
 //! Help of shared options where it differs between commands.
 
 use clap::Arg;
+use tautline_proto::units::Rate;
 
-const RATES: &str =
-    "8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000, 88200, 96000, 176400 or 192000.";
-const FORMATS: &str = "l16, l24, l32, f32, opus, opus-voice, lossless16 or lossless24.";
+use super::values::coding_names;
+
 const PAYLOAD_TYPES: &str =
     "96 for l16, 97 for l24, 98 for f32, 99 for l32, 100 for opus, 101 and 102 for lossless";
 
 pub(super) fn send(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
-        "rate" => with(arg, "Sample rate [default: the file's, or 48000]", RATES),
+        "rate" => with(arg, "Sample rate [default: the file's, or 48000]", &rates()),
         "channels" => arg.help("Channels, 1 to 64 [default: the file's, or 2]"),
         "format" => {
-            let long = format!("{FORMATS} auto: l24, or f32 for a float file.");
+            let long = format!("{}. auto: l24, or f32 for a float file.", coding_names());
             with(arg, "l16, l24, l32, f32, opus, … [default: auto]", &long)
         }
         "payload_type" => {
@@ -27,10 +27,11 @@ pub(super) fn send(arg: Arg) -> Arg {
 
 pub(super) fn recv(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
-        "rate" => with(arg, "Sample rate [default: the sender's, or 48000]", RATES),
+        "rate" => with(arg, "Sample rate [default: the sender's, or 48000]", &rates()),
         "channels" => arg.help("Channels, 1 to 64 [default: the sender's, or 2]"),
         "format" => {
-            let long = format!("{FORMATS} auto: as announced, or detected from the packets.");
+            let long =
+                format!("{}. auto: as announced, or detected from the packets.", coding_names());
             with(arg, "l16, l24, l32, f32, opus, … [default: auto]", &long)
         }
         "payload_type" => {
@@ -56,8 +57,9 @@ pub(super) fn call(arg: Arg) -> Arg {
         }
         "format" => {
             let long = format!(
-                "{FORMATS} Used for both directions if both machines support it. auto: each direction follows what the \
-                 network can carry, from l24 down to opus-voice."
+                "{}. Used for both directions if both machines support it. auto: each direction follows what the \
+                 network can carry, from l24 down to opus-voice.",
+                coding_names()
             );
             with(arg, "l16, l24, f32, opus, opus-voice, … [default: l24]", &long)
         }
@@ -91,7 +93,8 @@ pub(super) fn serve(arg: Arg) -> Arg {
         "channels" => arg.help("Channels, 1 or 2 with most devices [default: 2]"),
         "format" => {
             let long = format!(
-                "{FORMATS} The caller chooses. With this option only one codec is offered."
+                "{}. The caller chooses. With this option only one codec is offered.",
+                coding_names()
             );
             with(arg, "l16, l24, f32, opus, opus-voice, … [default: l24]", &long)
         }
@@ -119,6 +122,10 @@ pub(super) fn serve(arg: Arg) -> Arg {
         "control" => arg.hide(true),
         _ => arg,
     }
+}
+
+fn rates() -> String {
+    Rate::listed(|_| true) + "."
 }
 
 /// Sets the line of `-h`; `--help` adds `more` to it.

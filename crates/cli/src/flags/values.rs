@@ -20,10 +20,14 @@ fn one_of<T: Clone + Send + Sync + 'static>(
 
 /// Parses a codec name in any case. The error lists the valid ones, after `first`.
 pub(crate) fn coding_in_line(text: &str, first: &str) -> Result<Coding, String> {
-    Coding::named(&text.to_ascii_lowercase()).ok_or_else(|| {
-        let [all @ .., last] = Coding::ALL.map(Coding::name);
-        format!("unknown codec `{text}`\nhint: write {first}{} or {last}", all.join(", "))
-    })
+    Coding::named(&text.to_ascii_lowercase())
+        .ok_or_else(|| format!("unknown codec `{text}`\nhint: write {first}{}", coding_names()))
+}
+
+/// The names of all codecs as a list in words.
+pub(super) fn coding_names() -> String {
+    let [all @ .., last] = Coding::ALL.map(Coding::name);
+    format!("{} or {last}", all.join(", "))
 }
 
 fn codings() -> impl Iterator<Item = (&'static str, &'static str, Coding)> {
