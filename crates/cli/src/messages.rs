@@ -225,14 +225,14 @@ pub(crate) fn longer(TooLong { bytes, mtu, to, .. }: &TooLong) -> String {
 
 fn followed(address: &str, journal: &Journal, span: [Span; 2]) -> String {
     let nanos = |span: Span| Nanos(span.as_nanos());
-    let Journal { before, least, greatest, rises, falls, .. } = *journal;
+    let Journal { before, least, greatest, increases, decreases, .. } = *journal;
     let [before, least, greatest] = [before, least, greatest].map(nanos);
     let [first, last] = span.map(nanos);
     format!(
         "{address}: the latency followed the packets: {before} until they were measured, then {first}, \
          {last} at the end, between {least} and {greatest}; it rose {} and fell {}",
-        times(rises),
-        times(falls)
+        times(increases),
+        times(decreases)
     )
 }
 

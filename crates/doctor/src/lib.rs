@@ -56,12 +56,12 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn passed(what: impl Into<String>) -> Self {
-        let (check, what) = ("", what.into());
+    fn passed(message: impl Into<String>) -> Self {
+        let (check, message) = ("", message.into());
         Self {
             check,
             verdict: Verdict::Passed,
-            message: what,
+            message,
             reason: None,
             fix: None,
             details: None,
@@ -145,7 +145,7 @@ impl Report {
     pub fn text(&self, wrap: Option<fn(&str, &str) -> String>) -> String {
         let mut text = String::new();
         for finding in &self.findings {
-            let Finding { check, verdict, message: what, reason: why, .. } = finding;
+            let Finding { check, verdict, message, reason, .. } = finding;
             // Capitals draw attention.
             let mark = match verdict {
                 Verdict::Passed => "ok      ",
@@ -153,8 +153,8 @@ impl Report {
                 Verdict::Warning => "warning ",
                 Verdict::Failure => "FAILURE ",
             };
-            let why = why.as_ref().map_or(String::new(), |why| format!("; {why}"));
-            let reported = format!("{check}: {what}{why}");
+            let reason = reason.as_ref().map_or(String::new(), |reason| format!("; {reason}"));
+            let reported = format!("{check}: {message}{reason}");
             let command = finding.command().map(|(name, command)| format!("{name}: {command}"));
             match (wrap, command) {
                 (None, None) => text += &format!("{mark}{reported}\n"),
@@ -267,13 +267,12 @@ mod tests {
         let found = examine(&asked(5)).findings;
         assert!(found.len() >= 10, "{found:#?}");
         for finding in &found {
-            let Finding { check, verdict, message: what, reason: why, improvement: better, .. } =
-                finding;
-            assert!(!what.is_empty() && !what.ends_with('.'), "{check}: {what}");
-            assert_eq!(*verdict == Verdict::Passed, why.is_none(), "{check}: {why:?}");
+            let Finding { check, verdict, message, reason, improvement, .. } = finding;
+            assert!(!message.is_empty() && !message.ends_with('.'), "{check}: {message}");
+            assert_eq!(*verdict == Verdict::Passed, reason.is_none(), "{check}: {reason:?}");
             let is_fine = *verdict == Verdict::Passed;
-            assert!(finding.command().is_none() || better.is_some() == is_fine, "{check}");
-            for text in [what].into_iter().chain(why) {
+            assert!(finding.command().is_none() || improvement.is_some() == is_fine, "{check}");
+            for text in [message].into_iter().chain(reason) {
                 assert!(!text.contains('\n') && !text.contains("  "), "{check}: {text:?}");
             }
         }

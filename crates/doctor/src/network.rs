@@ -160,7 +160,7 @@ pub(crate) fn pacing(
     let mut of_it = all.iter().filter(|queue| queue.interface == interface.index).peekable();
     of_it.peek()?;
     let has_etf = of_it.any(|queue| queue.kind == "etf");
-    let (what, better) = match heeded(all, interface.index).first() {
+    let (what, improvement) = match heeded(all, interface.index).first() {
         Some(PacingMode::Offload) => {
             (format!("the card of {name} is configured to launch packets itself"), None)
         }
@@ -194,7 +194,7 @@ pub(crate) fn pacing(
             }
         }
     };
-    Some(Finding { improvement: better, ..Finding::passed(what) })
+    Some(Finding { improvement, ..Finding::passed(what) })
 }
 
 /// ETF for the priority of class A, which taut's AVTP uses, and a fair queue for all other traffic.

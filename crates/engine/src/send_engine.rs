@@ -211,8 +211,9 @@ impl SendEngine {
         stream.conversation.leave();
         stream.note_refusals(&mut watch);
         let report = stream.report();
-        let unwritten: Vec<_> = stream.ledger.and_then(LedgerFile::finish).into_iter().collect();
-        unwritten.iter().for_each(|flaw| watch.note(&Note::Unwritten(flaw)));
+        let incomplete_files: Vec<_> =
+            stream.ledger.and_then(LedgerFile::finish).into_iter().collect();
+        incomplete_files.iter().for_each(|flaw| watch.note(&Note::Unwritten(flaw)));
         Ok(Report {
             schema: 2,
             role: "send".into(),
@@ -221,7 +222,7 @@ impl SendEngine {
             streams: vec![report],
             clock: None,
             host: machine::host(scheduler, watch.stall_monitor.log().total(), watch.refused),
-            incomplete_files: unwritten,
+            incomplete_files,
             notes: watch.notes,
         })
     }

@@ -88,19 +88,19 @@ fn assert_found(stream: &StreamReport) {
     /// Number of packets of 1 ms that an underrun hides: the search uses windows of 1024 frames,
     /// every 128 frames.
     const HIDDEN_BY_UNDERRUN: u64 = (1024 + 128) / 48;
-    let LatencyReport { measured, not_measured: not_found, .. } = &stream.latency;
+    let LatencyReport { measured, not_measured, .. } = &stream.latency;
     let (found, counters) = (measured.count, &stream.counters);
-    let hidden = not_found.no_match.min(counters.xruns * HIDDEN_BY_UNDERRUN);
+    let hidden = not_measured.no_match.min(counters.xruns * HIDDEN_BY_UNDERRUN);
     assert!(
         found > 100 && found * 2 > counters.received - hidden,
-        "{found} of {} were found, {hidden} of the rest hidden by underruns: {not_found:?} {counters:?}",
+        "{found} of {} were found, {hidden} of the rest hidden by underruns: {not_measured:?} {counters:?}",
         counters.received,
     );
 }
 
 fn assert_each_is_reported(stream: &StreamReport) {
-    let LatencyReport { measured, not_measured: not_found, .. } = &stream.latency;
-    let beside: u64 = not_found.each().map(|(_, count)| count).iter().sum();
+    let LatencyReport { measured, not_measured, .. } = &stream.latency;
+    let beside: u64 = not_measured.each().map(|(_, count)| count).iter().sum();
     let came = stream.counters.received + stream.counters.lost;
     assert_eq!(measured.count + beside, came - stream.counters.duplicate, "{stream:#?}");
 }

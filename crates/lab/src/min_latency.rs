@@ -385,7 +385,7 @@ fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) 
     for (key, words, count) in [
         ("late", "late", losses.late),
         ("lost", "lost", losses.lost),
-        ("underrun_discarded", "discarded by underruns", losses.unheard),
+        ("underrun_discarded", "discarded by underruns", losses.underrun_discarded),
         ("sender_xruns", "xruns while packets count, sender", losses.xruns[0]),
         ("receiver_xruns", "xruns while packets count, receiver", losses.xruns[1]),
         ("stalls", "stalls", losses.freezes),
@@ -400,6 +400,6 @@ fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) 
     let due = row.missed.map_or(0, |missed| missed.due);
     // An xrun of the sender's device leaves packets unsent.
     let unsent = if losses.xruns[0] == 0 { losses.never_sent } else { 0 };
-    let by_xruns = losses.late + losses.lost + losses.unheard + unsent == 0;
+    let by_xruns = losses.late + losses.lost + losses.underrun_discarded + unsent == 0;
     MeasuredTry { row, finding, lacked: format!("{losses}; {due} packets were due"), by_xruns }
 }

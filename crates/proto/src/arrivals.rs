@@ -38,11 +38,11 @@ pub struct StreamTotals {
     /// Lost packets.
     pub lost: u64,
     /// Device underruns.
-    pub starved: u64,
+    pub xruns: u64,
     /// Datagrams dropped by full buffers of this host.
-    pub dropped: u64,
+    pub socket_drops: u64,
     /// Packets that arrived in time but were not played: the device played its own silence.
-    pub unheard: u64,
+    pub underrun_discarded: u64,
     /// Last step of the sender that made packets late.
     pub step: Option<LateRun>,
     /// Whether recent late packets may prove to be another step.
@@ -53,16 +53,9 @@ pub struct StreamTotals {
 
 impl From<&StreamStatus> for StreamTotals {
     fn from(status: &StreamStatus) -> Self {
-        let Counters {
-            late,
-            lost,
-            xruns: starved,
-            socket_drops: dropped,
-            underrun_discarded: unheard,
-            ..
-        } = status.counters;
+        let Counters { late, lost, xruns, socket_drops, underrun_discarded, .. } = status.counters;
         let StreamStatus { at, step, may_step, faults, .. } = *status;
-        Self { at, late, lost, starved, dropped, unheard, step, may_step, faults }
+        Self { at, late, lost, xruns, socket_drops, underrun_discarded, step, may_step, faults }
     }
 }
 
@@ -195,8 +188,8 @@ impl Arrivals {
         let before = core::mem::replace(&mut self.standing, standing);
         let lost = standing.lost.saturating_sub(before.lost);
         self.causes.lose(0, before.lost.saturating_sub(standing.lost));
-        let unheard = standing.unheard.saturating_sub(before.unheard);
-        let starved = standing.starved.saturating_sub(before.starved);
+        let unheard = standing.underrun_discarded.saturating_sub(before.underrun_discarded);
+        let starved = standing.xruns.saturating_sub(before.xruns);
         self.missed = [lost, unheard, starved];
         // It is not decided yet whether this is jitter or a step.
         if standing.may_step && standing.step == before.step {
@@ -234,8 +227,8 @@ impl Arrivals {
         let [lost, unheard, starved] = core::mem::take(&mut self.missed);
         let of_host = self.faults.take(faults, stalled);
         self.causes.lose(lost.min(of_host.lost.into()), 0);
-        self.causes.starve(unheard, unheard.min(of_host.unheard.into()));
-        self.starved_stalled += starved.min(of_host.starved.into());
+        self.causes.starve(unheard, unheard.min(of_host.underrun_discarded.into()));
+        self.starved_stalled += starved.min(of_host.xruns.into());
     }
 
     /// Judges all remaining packets.
@@ -279,8 +272,8 @@ impl Arrivals {
 
     /// Returns all gaps by cause.
     pub fn gaps(&self) -> Gaps {
-        let StreamTotals { late, lost, dropped, .. } = self.standing;
-        self.causes.gaps(late, lost, dropped)
+        let StreamTotals { late, lost, socket_drops, .. } = self.standing;
+        self.causes.gaps(late, lost, socket_drops)
     }
 
     /// Number of glitches caused by stalls of this host: packets, and underruns during stalls.

@@ -14,9 +14,9 @@ pub struct Harm {
     /// Packets missing at their turn.
     pub lost: u32,
     /// Packets that arrived in time but were not played: the device played its own silence.
-    pub unheard: u32,
+    pub underrun_discarded: u32,
     /// Device underruns.
-    pub starved: u32,
+    pub xruns: u32,
 }
 
 impl Harm {
@@ -26,7 +26,7 @@ impl Harm {
         let lost = more(before.lost, after.lost);
         Self {
             lost,
-            unheard: more(before.underrun_discarded, after.underrun_discarded),
+            underrun_discarded: more(before.underrun_discarded, after.underrun_discarded),
             ..Self::default()
         }
     }
@@ -36,8 +36,8 @@ impl AddAssign for Harm {
     fn add_assign(&mut self, more: Self) {
         self.late = self.late.saturating_add(more.late);
         self.lost = self.lost.saturating_add(more.lost);
-        self.unheard = self.unheard.saturating_add(more.unheard);
-        self.starved = self.starved.saturating_add(more.starved);
+        self.underrun_discarded = self.underrun_discarded.saturating_add(more.underrun_discarded);
+        self.xruns = self.xruns.saturating_add(more.xruns);
     }
 }
 
@@ -77,7 +77,7 @@ impl Faults {
         kept: [Fault {
             from: LocalTime::ZERO,
             to: LocalTime::ZERO,
-            harm: Harm { late: 0, lost: 0, unheard: 0, starved: 0 },
+            harm: Harm { late: 0, lost: 0, underrun_discarded: 0, xruns: 0 },
         }; MAX],
         len: 0,
     };
@@ -183,7 +183,7 @@ mod tests {
     fn xruns(all: &[(i64, i64, u32)]) -> Faults {
         let mut faults = Faults::NONE;
         for (woke, noticed, starved) in all {
-            let harm = Harm { starved: *starved, ..Harm::default() };
+            let harm = Harm { xruns: *starved, ..Harm::default() };
             faults.add(at(woke * 1000), at(noticed * 1000), harm);
         }
         faults
@@ -203,7 +203,7 @@ mod tests {
         let mut unjudged = UnjudgedFaults::default();
         let first = unjudged.take(&xruns(&[(100, 130, 2), (200, 210, 1)]), never);
         assert_eq!(first, Harm::default());
-        assert_eq!(unjudged.finish(stall(105, 125)), Harm { starved: 2, ..Harm::default() });
+        assert_eq!(unjudged.finish(stall(105, 125)), Harm { xruns: 2, ..Harm::default() });
         assert_eq!(unjudged.finish(|_, _| true), Harm::default(), "each fault is judged once");
     }
 
@@ -212,6 +212,6 @@ mod tests {
         let mut unjudged = UnjudgedFaults::default();
         unjudged.take(&xruns(&[(100, 130, 1)]), never);
         let host = unjudged.take(&Faults::NONE, stall(105, 125));
-        assert_eq!(host, Harm { starved: 1, ..Harm::default() });
+        assert_eq!(host, Harm { xruns: 1, ..Harm::default() });
     }
 }

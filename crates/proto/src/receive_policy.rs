@@ -268,12 +268,14 @@ impl ReceivePolicy {
 
     /// Adds notes on frequent restarts, both announced by the talker and not announced.
     fn follow_restarts(&mut self, status: &StreamStatus) {
-        let Counters { resyncs, media_clock_restarts: restarts, .. } = status.counters;
-        if let Some(resyncs) = self.jumps.follow(resyncs.saturating_sub(restarts), status.at) {
+        let Counters { resyncs, media_clock_restarts, .. } = status.counters;
+        if let Some(resyncs) =
+            self.jumps.follow(resyncs.saturating_sub(media_clock_restarts), status.at)
+        {
             self.notes.note(ReceiveNote::Unsteady(resyncs));
         }
-        if let Some(restarts) = self.restarts.follow(restarts, status.at) {
-            self.notes.note(ReceiveNote::Restarting(restarts));
+        if let Some(media_clock_restarts) = self.restarts.follow(media_clock_restarts, status.at) {
+            self.notes.note(ReceiveNote::Restarting(media_clock_restarts));
         }
     }
 

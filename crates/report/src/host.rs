@@ -86,7 +86,7 @@ impl Refused {
 
     /// All refusals in one line for people; `None` if there are none.
     pub fn line(&self) -> Option<String> {
-        const MEND: &str = "`taut doctor` shows how to allow it";
+        const HINT: &str = "`taut doctor` shows how to allow it";
         let priority = self.priority.as_ref().filter(|_| self.by_limit);
         let lacks = [
             priority.map(|_| "no real-time priority"),
@@ -95,7 +95,7 @@ impl Refused {
         let lacks: Vec<&str> = lacks.into_iter().flatten().collect();
         let own = self.priority.clone().filter(|_| !self.by_limit);
         let lacking = (!lacks.is_empty())
-            .then(|| format!("{}: sound may drop out under load; {MEND}", lacks.join(", ")));
+            .then(|| format!("{}: sound may drop out under load; {HINT}", lacks.join(", ")));
         // The fix for the device's thread also covers the stall monitor.
         let witness = self.stall_monitor_priority.clone().filter(|_| self.priority.is_none());
         let all: Vec<String> = [own, lacking, witness].into_iter().flatten().collect();

@@ -257,7 +257,7 @@ impl Meter {
 impl FollowedClockSnapshot {
     /// Snapshot of a clock with this address.
     pub fn of(address: &str, standing: &CrfStanding, now: LocalTime) -> Self {
-        let (state, held_ns) = match standing.state {
+        let (state, holdover_ns) = match standing.state {
             CrfState::Unheard => (FollowedClockState::Waiting, None),
             CrfState::Heard => (FollowedClockState::Locked, None),
             CrfState::Held { since, .. } => {
@@ -270,7 +270,7 @@ impl FollowedClockSnapshot {
             state,
             rate_ppm: standing.reported.map(|reported| reported.rate.as_f64()),
             uncertainty_ppm: standing.reported.map(|reported| reported.uncertainty().as_f64()),
-            holdover_ns: held_ns,
+            holdover_ns,
         }
     }
 }

@@ -190,7 +190,7 @@ fn places() {
         let (one, ten, end) = (after(1), after(9), after(290));
         let millis = |span: Span| format!("{:.2} ms", span.as_millis_f64());
         for heard in world.finish() {
-            let moves = heard.journal.rises + heard.journal.falls;
+            let moves = heard.journal.increases + heard.journal.decreases;
             println!(
                 "| {} | {} | {} | {} | {} | {} | {moves} | {} |",
                 preset.name(),

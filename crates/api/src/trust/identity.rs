@@ -20,7 +20,7 @@ pub(super) const IDENTITY_FILE: &str = "identity.pem";
 const PKCS8_PREFIX: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 const PEM_LINE: usize = 64;
-const ANEW: &str =
+const HINT: &str =
     "move it away, create a new one with taut id, and pair with the other machines again";
 
 const EXPECTED: FileRules = FileRules {
@@ -63,7 +63,7 @@ impl HostIdentity {
     pub fn load(folder: &Path) -> Result<Option<Self>, TrustError> {
         let path = folder.join(IDENTITY_FILE);
         let Some(text) = files::read_in_own_folder(&path, &EXPECTED)? else { return Ok(None) };
-        let wrong = |what: String| TrustError::Content { path: path.clone(), what, hint: ANEW };
+        let wrong = |what: String| TrustError::Content { path: path.clone(), what, hint: HINT };
         let private = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes())
             .map_err(|error| wrong(format!("contains no private key ({error})")))?;
         Self::of(private).map(Some).map_err(|error| wrong(error.to_string()))

@@ -18,7 +18,7 @@ const TRUSTED_FILE: &str = "trusted.toml";
 pub(super) const MAX_NAME: usize = 64;
 /// Characters of a place: those of a host name (RFC 1035 §2.3.4), and a user and `ssh:` before it.
 const MAX_PLACE: usize = 320;
-const MEND: &str = "fix it, or move it away and trust each machine again (taut trust NAME KEY); until then \
+const HINT: &str = "fix it, or move it away and trust each machine again (taut trust NAME KEY); until then \
                     no machine is trusted";
 
 const EXPECTED: FileRules = FileRules {
@@ -164,7 +164,7 @@ impl TrustFile {
     fn load(&self) -> Result<TrustedHosts, TrustError> {
         let text = files::read_in_own_folder(&self.path, &EXPECTED)?;
         TrustedHosts::read(text.as_deref().unwrap_or_default())
-            .map_err(|what| TrustError::Content { path: self.path.clone(), what, hint: MEND })
+            .map_err(|what| TrustError::Content { path: self.path.clone(), what, hint: HINT })
     }
 
     fn stamp(&self) -> Result<FileStamp, TrustError> {

@@ -142,7 +142,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             opened.latency.set(progress.link_offset);
             show.on_receiving(progress);
         };
-        let again = begun < MAX_ANEW && !sound_files::is_streamed(&flags.output);
+        let again = begun < MAX_RESTARTS && !sound_files::is_streamed(&flags.output);
         let ran = if by == By::User || !again {
             Ran::Whole(Box::new(engine.run(opened.device, &options, &stop, progress)?))
         } else {
@@ -163,7 +163,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         };
         begun += 1;
         requests = another.requests;
-        show.restart(&anew(&format, another.announcement.as_ref(), proven));
+        show.restart(&restart_reason(&format, another.announcement.as_ref(), proven));
         settled = match another.announcement {
             Some(theirs) => Settled::heard(flags, described, theirs)?,
             None => {
@@ -176,9 +176,9 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
 }
 
 /// Maximum number of restarts. A peer that can cause more could just as well send the sound.
-const MAX_ANEW: u32 = 8;
+const MAX_RESTARTS: u32 = 8;
 
-fn anew(laid_out: &StreamFormat, theirs: Option<&Announcement>, proven: bool) -> String {
+fn restart_reason(laid_out: &StreamFormat, theirs: Option<&Announcement>, proven: bool) -> String {
     let words = |format: &StreamFormat| {
         format!("{} with {} in {}", format.rate, counted(format.channels), format.coding_name())
     };

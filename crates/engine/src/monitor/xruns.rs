@@ -12,11 +12,11 @@ pub(crate) struct XrunTimes(pub(crate) Vec<Xrun>);
 impl XrunTimes {
     pub(crate) fn take(&mut self, faults: &Faults) {
         let room = MAX - self.0.len();
-        let starved = faults.iter().filter(|fault| fault.harm.starved > 0);
+        let starved = faults.iter().filter(|fault| fault.harm.xruns > 0);
         self.0.extend(starved.take(room).map(|Fault { from, to, harm }| Xrun {
             last_wakeup_ns: from.as_nanos(),
             at_ns: to.as_nanos(),
-            count: harm.starved,
+            count: harm.xruns,
         }));
     }
 }
@@ -40,12 +40,12 @@ mod tests {
 
     #[test]
     fn each_xrun_keeps_its_instants_and_what_is_none_is_left_out() {
-        let starved = |starved| Harm { starved, ..Harm::default() };
+        let xruns = |xruns| Harm { xruns, ..Harm::default() };
         let late = Harm { late: 3, ..Harm::default() };
         let mut times = XrunTimes::default();
-        times.take(&faults(&[(10, late), (20, starved(2))]));
+        times.take(&faults(&[(10, late), (20, xruns(2))]));
         times.take(&Faults::NONE);
-        times.take(&faults(&[(30, starved(1))]));
+        times.take(&faults(&[(30, xruns(1))]));
         let reported: Vec<_> =
             times.0.iter().map(|x| (x.last_wakeup_ns, x.at_ns, x.count)).collect();
         assert_eq!(reported, [(15_000_000, 20_000_000, 2), (25_000_000, 30_000_000, 1)]);
@@ -55,7 +55,7 @@ mod tests {
     fn a_card_that_starves_without_end_takes_no_more_memory() {
         let mut times = XrunTimes::default();
         for period in 0..2 * MAX as i64 {
-            times.take(&faults(&[(10 * period, Harm { starved: 1, ..Harm::default() })]));
+            times.take(&faults(&[(10 * period, Harm { xruns: 1, ..Harm::default() })]));
         }
         let reported = times.0;
         assert_eq!(reported.len(), MAX);

@@ -256,7 +256,7 @@ impl Process for Mixer {
         self.xruns += u64::from(cycle.xruns);
         if cycle.xruns > 0 {
             for input in &mut self.inputs {
-                let harm = Harm { starved: cycle.xruns, ..Harm::default() };
+                let harm = Harm { xruns: cycle.xruns, ..Harm::default() };
                 input.faults.add(self.woke, cycle.now, harm);
             }
             self.mark_xrun(cycle);

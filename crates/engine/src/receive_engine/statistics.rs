@@ -243,8 +243,8 @@ impl Statistics {
     }
 
     pub(crate) fn presented(&self) -> Option<PresentedReport> {
-        let [lead, off] = self.presented.each_ref().map(Distribution::summary);
-        self.presented_after.map(|_| PresentedReport { lead, error: off })
+        let [lead, error] = self.presented.each_ref().map(Distribution::summary);
+        self.presented_after.map(|_| PresentedReport { lead, error })
     }
 
     pub(crate) fn stages(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {

@@ -287,9 +287,9 @@ impl ReceivedStreams {
         }
         let stalled = |from, to| watch.stall_monitor.overlaps(from, to);
         let flawed = labels.and_then(|labels| labels.finish(stalled));
-        let unwritten = ledger.and_then(LedgerFile::finish).into_iter().chain(flawed);
-        let unwritten: Vec<_> = unwritten.collect();
-        unwritten.iter().for_each(|flaw| watch.note(&Note::Unwritten(flaw)));
+        let incomplete_files = ledger.and_then(LedgerFile::finish).into_iter().chain(flawed);
+        let incomplete_files: Vec<_> = incomplete_files.collect();
+        incomplete_files.iter().for_each(|flaw| watch.note(&Note::Unwritten(flaw)));
         let playing = streams.iter().map(|stream| {
             let ended = over.then(|| stream.end());
             let mut report = stream.report(&mut watch);
@@ -311,7 +311,7 @@ impl ReceivedStreams {
             streams: reports,
             clock: clock.as_ref().map(FollowedClock::report),
             host: machine::host(scheduler, watch.stall_monitor.log().total(), watch.refused),
-            incomplete_files: unwritten,
+            incomplete_files,
             notes: watch.notes,
         }
     }

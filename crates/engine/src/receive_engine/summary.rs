@@ -148,11 +148,11 @@ impl ReportSource<'_> {
         let counted = stream.counters;
         let (played, unfound) = (self.statistics.promised.count(), self.statistics.unfound);
         let found = self.statistics.latency().0.count();
-        let Unfound([silent, repeats, unlike, hidden]) = unfound;
+        let Unfound([silent, ambiguous, no_match, hidden]) = unfound;
         let unreported = played.saturating_sub(found + unfound.total());
-        let unprobed = self.statistics.unprobed;
+        let not_sampled = self.statistics.unprobed;
         let reported = played
-            + unprobed
+            + not_sampled
             + self.statistics.unmapped
             + counted.late
             + counted.underrun_discarded
@@ -167,10 +167,10 @@ impl ReportSource<'_> {
             not_played: counted.received.saturating_sub(counted.duplicate + reported),
             no_clock: self.statistics.unmapped,
             trace_overflow: counted.trace_overflow,
-            not_sampled: unprobed,
+            not_sampled,
             silent,
-            ambiguous: repeats,
-            no_match: unlike,
+            ambiguous,
+            no_match,
             not_reported: hidden + unreported,
         }
     }
@@ -209,7 +209,7 @@ impl ReportSource<'_> {
     }
 
     fn auto(&self) -> Auto {
-        let Journal { before, first, least, greatest, rises, falls, largest_step } =
+        let Journal { before, first, least, greatest, increases, decreases, largest_step } =
             *self.arrivals.journal();
         Auto {
             before_ns: first.map(|_| before.as_nanos()),
@@ -217,9 +217,9 @@ impl ReportSource<'_> {
             last_ns: self.link_offset.as_nanos(),
             min_ns: least.as_nanos(),
             max_ns: greatest.as_nanos(),
-            changes: rises + falls,
-            increases: rises,
-            decreases: falls,
+            changes: increases + decreases,
+            increases,
+            decreases,
             largest_step_ns: largest_step.as_nanos(),
         }
     }

@@ -174,7 +174,7 @@ impl SentStream {
         while let Ok(status) = self.status.pop() {
             self.xruns.take(&status.faults);
             let stalled = |from, to| watch.stall_monitor.overlaps(from, to);
-            self.stalled += u64::from(self.unjudged.take(&status.faults, stalled).starved);
+            self.stalled += u64::from(self.unjudged.take(&status.faults, stalled).xruns);
             self.last = status;
         }
         self.follow_claim(watch);
@@ -214,7 +214,7 @@ impl SentStream {
     pub(crate) fn finish(&mut self, watch: &mut RunWatch) {
         watch.look();
         let stalled = |from, to| watch.stall_monitor.overlaps(from, to);
-        self.stalled += u64::from(self.unjudged.finish(stalled).starved);
+        self.stalled += u64::from(self.unjudged.finish(stalled).xruns);
     }
 
     fn enter(&mut self, departure: &Departure) {

@@ -134,7 +134,7 @@ impl Process for Transmitter {
         self.apply_commands();
         self.xruns += u64::from(cycle.xruns);
         if cycle.xruns > 0 {
-            let harm = Harm { starved: cycle.xruns, ..Harm::default() };
+            let harm = Harm { xruns: cycle.xruns, ..Harm::default() };
             self.faults.add(self.woke, cycle.now, harm);
         }
         self.woke = cycle.now;

@@ -73,8 +73,17 @@ impl Gauge {
 
     pub(super) fn standing(&self) -> ChildStanding {
         let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let [blocks, asked, gone, received, sent, duplicate, invalid, foreign, auth_failed] =
-            self.counts.each_ref().map(number);
+        let [
+            blocks,
+            retransmit_requests,
+            expired,
+            received,
+            sent,
+            duplicate,
+            invalid,
+            other_stream,
+            auth_failed,
+        ] = self.counts.each_ref().map(number);
         ChildStanding {
             epoch: self.epoch.load(Ordering::Relaxed),
             dirty: self.dirty.load(Ordering::Relaxed),
@@ -83,13 +92,13 @@ impl Gauge {
             counters: WorkCounters {
                 blocks,
                 retransmitted: number(&self.replayed),
-                retransmit_requests: asked,
-                expired: gone,
+                retransmit_requests,
+                expired,
                 received,
                 sent,
                 duplicate,
                 invalid,
-                other_stream: foreign,
+                other_stream,
                 auth_failed,
                 busy_ns: number(&self.busy_ns),
                 longest_ns: number(&self.longest_ns),

@@ -123,7 +123,7 @@ pub(super) struct Numbered {
 }
 
 /// Sequence jump after which the sender is taken to have restarted (RFC 3550 A.1, MAX_DROPOUT).
-const ANEW: i64 = 3000;
+const MAX_DROPOUT: i64 = 3000;
 /// Pause after which an AVTP sender is taken to have restarted: timestamps wrap after 4.3 s,
 /// numbers after 256 packets.
 const PAUSE: Span = Span::from_secs(2);
@@ -209,7 +209,7 @@ fn number(seen: &[CapturedPacket], bits: u32, length: Option<Span>) -> Vec<Vec<N
         last = packet.at;
         let next = counters.as_ref().filter(|_| !paused).and_then(|counters| {
             let number = counters.number(packet, length);
-            ((number - counters.sequence.highest()).abs() <= ANEW).then_some(number)
+            ((number - counters.sequence.highest()).abs() <= MAX_DROPOUT).then_some(number)
         });
         if next.is_none() {
             counters = None;

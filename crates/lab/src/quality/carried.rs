@@ -212,9 +212,9 @@ fn row(name: &str, judged: &Value) -> ReportRow {
     let rate = judged["rate"].as_f64().unwrap_or(f64::INFINITY);
     let dropout = |one: &Value| {
         let nanos = |key: &str| (one[key].as_f64().unwrap_or(0.0) * 1e9 / rate).round() as i64;
-        let because = Some("lost frames".to_owned());
+        let cause = Some("lost frames".to_owned());
         let [at_ns, value_ns] = ["at_frame", "frames"].map(nanos);
-        Worst { at_ns, value_ns, cause: because, ..Worst::default() }
+        Worst { at_ns, value_ns, cause, ..Worst::default() }
     };
     row.worst = list(&dropouts["all"]).iter().map(dropout).collect();
     row.worst.sort_by_key(|worst| -worst.value_ns);

@@ -151,7 +151,7 @@ fn full() -> LabReport {
     let wire = |uncertainty_ns| StageSummary { name: "wire".into(), summary, uncertainty_ns };
     row.stages = vec![wire(Some(7)), wire(None)];
     let stages = vec![WorstPart { name: "wire".into(), length_ns: 2 }];
-    let (late, lost, unheard) = (vec![(0, 1)], vec![(0, 1)], vec![(0, 1)]);
+    let (late, lost, underrun_discarded) = (vec![(0, 1)], vec![(0, 1)], vec![(0, 1)]);
     let part = |p99_ns| PartBySecond {
         name: "wire".to_owned(),
         p50_ns: vec![1],
@@ -161,14 +161,8 @@ fn full() -> LabReport {
     let parts = vec![part(Some(2)), part(None)];
     let never_sent = Some(vec![(0, 1)]);
     let other = StreamBySecond::default();
-    row.stream = Some(StreamBySecond {
-        late,
-        lost,
-        underrun_discarded: unheard,
-        never_sent,
-        parts,
-        ..other
-    });
+    row.stream =
+        Some(StreamBySecond { late, lost, underrun_discarded, never_sent, parts, ..other });
     let why = Worst { at_ns: 1, value_ns: 2, cause: Some("a stall".to_owned()), stages };
     row.worst.push(why);
     report

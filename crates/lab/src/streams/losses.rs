@@ -17,7 +17,7 @@ pub(crate) struct StreamLosses {
     pub(crate) late: u64,
     pub(crate) lost: u64,
     /// Packets in time, at whose turn the device played silence.
-    pub(crate) unheard: u64,
+    pub(crate) underrun_discarded: u64,
     /// Of the sender's and receiver's devices. Includes xruns of unknown time.
     pub(crate) xruns: [u64; 2],
     /// Losses beyond those explained by stalls at the same end.
@@ -37,7 +37,7 @@ impl StreamLosses {
             (self.never_sent, "never sent", "never sent"),
             (self.late, "late", "late"),
             (self.lost, "lost", "lost"),
-            (self.unheard, "discarded by underruns", "discarded by an underrun"),
+            (self.underrun_discarded, "discarded by underruns", "discarded by an underrun"),
             (sender, "xrun of the sender", "xruns of the sender"),
             (receiver, "xrun of the receiver", "xruns of the receiver"),
         ]
@@ -64,7 +64,7 @@ pub(super) struct MissedBy {
     never_sent: u64,
     late: u64,
     lost: u64,
-    unheard: u64,
+    underrun_discarded: u64,
 }
 
 impl MissedBy {
@@ -74,7 +74,7 @@ impl MissedBy {
             ("never_sent", "missed: never sent", self.never_sent),
             ("late", "missed: late", self.late),
             ("lost", "missed: lost", self.lost),
-            ("underrun_discarded", "missed: discarded by underruns", self.unheard),
+            ("underrun_discarded", "missed: discarded by underruns", self.underrun_discarded),
         ] {
             row.add(key, words, count);
         }
@@ -87,16 +87,16 @@ impl StreamOutcome {
             counted.iter().filter(|(_, packet)| is(packet)).count() as u64
         };
         let late = of(|packet| packet.late);
-        let unheard = of(|packet| !packet.late && !packet.is_received());
+        let underrun_discarded = of(|packet| !packet.late && !packet.is_received());
         let missed = self.missed(counted).map_or(0, |missed| missed.missed);
         let never_sent = self.never_sent(counted).count();
-        let lost = missed.saturating_sub(late + unheard + never_sent);
-        MissedBy { never_sent, late, lost, unheard }
+        let lost = missed.saturating_sub(late + underrun_discarded + never_sent);
+        MissedBy { never_sent, late, lost, underrun_discarded }
     }
 
     pub(crate) fn losses(&self, plan: &LabStream) -> StreamLosses {
         let counted = self.counted();
-        let MissedBy { never_sent, late, lost, unheard } = self.missed_by(&counted);
+        let MissedBy { never_sent, late, lost, underrun_discarded } = self.missed_by(&counted);
         let xruns = self.xruns_counted(&counted);
         // An xrun's losses are explained with the xrun.
         let unexplained = if xruns[0] == 0 { never_sent } else { 0 };
@@ -105,12 +105,12 @@ impl StreamOutcome {
         let of_host = [&self.sent, &self.heard].map(|report| first_counters(report).host_stalled);
         let besides = xruns[0].saturating_sub(of_host[0])
             + unexplained
-            + (late + lost + unheard + xruns[1]).saturating_sub(of_host[1]);
+            + (late + lost + underrun_discarded + xruns[1]).saturating_sub(of_host[1]);
         StreamLosses {
             never_sent,
             late,
             lost,
-            unheard,
+            underrun_discarded,
             xruns,
             besides,
             freezes: self.stalls(plan).into_iter().flatten().max().unwrap_or(0),

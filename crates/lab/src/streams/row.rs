@@ -241,23 +241,23 @@ fn points(counted: &[(LocalTime, ReceivedPacket)]) -> Vec<Points> {
 
 fn whys(stream: &StreamReport) -> Option<String> {
     let NotFound {
-        no_match: unlike,
+        no_match,
         silent,
-        ambiguous: repeats,
+        ambiguous,
         not_reported: unreported,
-        not_sampled: unprobed,
+        not_sampled,
         no_clock,
-        trace_overflow: unbooked,
+        trace_overflow,
         ..
     } = stream.latency.not_measured;
     let counted = [
-        (unlike, "in other sound"),
+        (no_match, "in other sound"),
         (silent, "in silence"),
-        (repeats, "in repeating sound"),
+        (ambiguous, "in repeating sound"),
         (unreported, "not reported by the device"),
-        (unprobed, "not sampled"),
+        (not_sampled, "not sampled"),
         (no_clock, "without capture time"),
-        (unbooked, "not logged"),
+        (trace_overflow, "not logged"),
     ];
     let counted = counted.iter().filter(|(count, _)| *count > 0);
     let all: Vec<_> = counted.map(|(count, words)| format!("{count} {words}")).collect();

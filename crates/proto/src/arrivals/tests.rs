@@ -46,11 +46,11 @@ fn packet(millis: i64, transit: i64) -> PacketTrace {
 }
 
 /// Returns totals with these numbers of late packets, lost packets and device underruns.
-fn standing(millis: i64, (late, lost, starved): (u64, u64, u64)) -> StreamTotals {
+fn standing(millis: i64, (late, lost, xruns): (u64, u64, u64)) -> StreamTotals {
     let mut faults = Faults::NONE;
     let harm = Harm { lost: lost as u32, ..Harm::default() };
     faults.add(at(millis - 10), at(millis), harm);
-    StreamTotals { at: at(millis), late, lost, starved, faults, ..StreamTotals::default() }
+    StreamTotals { at: at(millis), late, lost, xruns, faults, ..StreamTotals::default() }
 }
 
 fn never(_: LocalTime, _: LocalTime) -> bool {
@@ -169,12 +169,15 @@ fn packets_lost_in_a_stall_are_the_hosts_and_others_are_not() {
 #[test]
 fn a_stall_answers_for_the_losses_that_it_overlaps_and_for_no_other_of_their_window() {
     let mut faults = Faults::NONE;
-    for (from, to, lost, unheard) in [(900, 905, 7, 0), (940, 945, 2, 1), (980, 985, 30, 4)] {
-        faults.add(at(from), at(to), Harm { lost, unheard, ..Harm::default() });
+    for (from, to, lost, underrun_discarded) in
+        [(900, 905, 7, 0), (940, 945, 2, 1), (980, 985, 30, 4)]
+    {
+        faults.add(at(from), at(to), Harm { lost, underrun_discarded, ..Harm::default() });
     }
     let mut arrivals = after_a_second();
-    let unheard = 5;
-    arrivals.stand(StreamTotals { unheard, faults, ..standing(1_000, (0, 39, 0)) }, never);
+    let underrun_discarded = 5;
+    arrivals
+        .stand(StreamTotals { underrun_discarded, faults, ..standing(1_000, (0, 39, 0)) }, never);
     arrivals.finish(|from, to| from <= at(942) && at(938) <= to);
     let gaps = arrivals.gaps();
     assert_eq!((gaps.lost, gaps.host_stalled, gaps.late_receiver), (37, 3, 4));

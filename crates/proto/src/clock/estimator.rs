@@ -312,7 +312,7 @@ impl ClockEstimator {
             self.path_changes += 1;
         }
         let settled = core::mem::take(&mut self.odd);
-        self.anew(settled.into_iter().flatten().skip(Self::ODD_BETWEEN));
+        self.reset_window(settled.into_iter().flatten().skip(Self::ODD_BETWEEN));
         Some(())
     }
 
@@ -327,13 +327,13 @@ impl ClockEstimator {
             self.lopsided -= lopsided;
             self.path_changes += 1;
             (self.before, self.odd) = (None, [None; Self::ODD]);
-            self.anew(core::iter::empty());
+            self.reset_window(core::iter::empty());
         }
         reverts
     }
 
     /// Discards all leg delays except these.
-    fn anew(&mut self, settled: impl Iterator<Item = StoredExchange>) {
+    fn reset_window(&mut self, settled: impl Iterator<Item = StoredExchange>) {
         let Some(line) = self.line else { return };
         self.window = [None; Self::WINDOW];
         self.least = [f64::MAX; 2];

@@ -56,9 +56,9 @@ pub struct Journal {
     /// Maximum since then.
     pub greatest: Span,
     /// Number of rises.
-    pub rises: u64,
+    pub increases: u64,
     /// Number of falls. Each ends at another stable offset.
-    pub falls: u64,
+    pub decreases: u64,
     /// Largest single step in either direction.
     pub largest_step: Span,
 }
@@ -283,7 +283,7 @@ impl Depth {
     }
 
     fn rise(&mut self, wanted: Span, step: Span) {
-        self.journal.rises += u64::from(self.course != DepthState::Rising);
+        self.journal.increases += u64::from(self.course != DepthState::Rising);
         let rise = self.rest(wanted) - self.offset;
         if rise > Self::CREEP {
             self.journal.largest_step = self.journal.largest_step.max(rise);
@@ -312,7 +312,7 @@ impl Depth {
                         if resting { DepthState::Resting } else { DepthState::Spare(spare) };
                     return;
                 }
-                self.journal.falls += 1;
+                self.journal.decreases += 1;
                 self.passed
             }
         };

@@ -77,7 +77,8 @@ fn a_quiet_wire_is_waited_for_as_long_as_it_takes_from_the_first_tenth_second_on
     assert!(depth.offset() >= needed, "{reported:?}");
     assert!(depth.offset() <= needed + micros(130), "{reported:?}");
     pass(&mut depth, (1, 120), false, wire);
-    let Journal { before, rises, falls, least, greatest, .. } = *depth.journal();
+    let Journal { before, increases: rises, decreases: falls, least, greatest, .. } =
+        *depth.journal();
     assert_eq!(before, Span::from_millis(50), "what it began with");
     assert!(rises <= 2 && falls == 0 && greatest - least <= micros(60), "{:?}", depth.journal());
 }
@@ -91,7 +92,7 @@ fn from_little_more_than_a_quiet_wire_takes_it_comes_down_without_a_step_after_t
     assert!(reported[0].1 > micros(4_990) && steps.max() <= Some(micros(4)), "{reported:?}");
     let needed = micros(1_230) + TAKES;
     assert!((needed..=needed + micros(130)).contains(&depth.offset()), "{:?}", depth.offset());
-    let Journal { first, falls, .. } = *depth.journal();
+    let Journal { first, decreases: falls, .. } = *depth.journal();
     assert_eq!((first, falls), (Some(Span::from_millis(5)), 1));
 }
 
@@ -123,7 +124,7 @@ fn after_spikes_it_comes_down_within_thirty_seconds() {
     assert!(depth.offset() > Span::from_millis(9), "{:?}", depth.offset());
     pass(&mut depth, (60, 90), false, spikes(60));
     assert!(depth.offset() < micros(3_600), "{:?}", depth.offset());
-    assert_eq!(depth.journal().falls, 1);
+    assert_eq!(depth.journal().decreases, 1);
 }
 
 #[test]

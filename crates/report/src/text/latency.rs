@@ -35,15 +35,15 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
 
 /// Writes how packets arrived and played against the presentation times that they carry.
 fn presented(out: &mut String, latency: &LatencyReport) -> fmt::Result {
-    let Some(PresentedReport { lead, error: off }) = &latency.presented else { return Ok(()) };
-    if let (Some(lead), Some(least), Some(off), Some(most)) =
-        (lead.p50_ns, lead.min_ns, off.p50_ns, off.max_ns)
+    let Some(PresentedReport { lead, error }) = &latency.presented else { return Ok(()) };
+    if let (Some(lead), Some(least), Some(error), Some(most)) =
+        (lead.p50_ns, lead.min_ns, error.p50_ns, error.max_ns)
     {
-        let [lead, least, off, most] = [lead, least, off, most].map(Nanos);
+        let [lead, least, error, most] = [lead, least, error, most].map(Nanos);
         writeln!(
             out,
             "  presented: packets arrived {lead} before their presentation time (min {least}) and played \
-             {off} after it (max {most})"
+             {error} after it (max {most})"
         )?;
     }
     Ok(())
@@ -108,17 +108,13 @@ mod tests {
     use crate::distribution::Distribution;
     use tautline_proto::time::Span;
 
-    fn reported(by: &'static str, not_found: NotFound) -> String {
+    fn reported(by: &'static str, not_measured: NotFound) -> String {
         let mut twenty = Distribution::default();
         (0..20).for_each(|_| twenty.record(Span::from_millis(20)));
         let unmeasured = LatencyReport::unmeasured();
         let measured = twenty.summary();
-        let latency = LatencyReport {
-            measured,
-            method: Some(by.into()),
-            not_measured: not_found,
-            ..unmeasured
-        };
+        let latency =
+            LatencyReport { measured, method: Some(by.into()), not_measured, ..unmeasured };
         let mut out = String::new();
         super::measured(&mut out, &latency, 20_000_000, by).unwrap();
         out
@@ -133,13 +129,9 @@ mod tests {
                 error.record(Span::from_micros(late));
             }
             let unmeasured = LatencyReport::unmeasured();
-            let (measured, books_error) = (measured.summary(), error.summary());
-            let latency = LatencyReport {
-                measured,
-                trace_error: books_error,
-                method: Some(by.into()),
-                ..unmeasured
-            };
+            let (measured, trace_error) = (measured.summary(), error.summary());
+            let latency =
+                LatencyReport { measured, trace_error, method: Some(by.into()), ..unmeasured };
             let mut out = String::new();
             overdue(&mut out, &latency).unwrap();
             out

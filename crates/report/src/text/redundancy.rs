@@ -83,9 +83,8 @@ pub(super) fn redundancy(
     carried: &RedundancyReport,
     ptime_ns: i64,
 ) -> fmt::Result {
-    let RedundancyReport { requested: asked, budget_ns, symbols, window, repeated, bytes } =
-        carried;
-    write!(out, "redundancy: {asked} within {}: ", Nanos(*budget_ns))?;
+    let RedundancyReport { requested, budget_ns, symbols, window, repeated, bytes } = carried;
+    write!(out, "redundancy: {requested} within {}: ", Nanos(*budget_ns))?;
     if *repeated {
         write!(out, "each packet whole again, {window} packets later")?;
     } else if *symbols == 0 {

@@ -364,14 +364,15 @@ fn two_senders_of_one_name_spoil_no_more_than_the_time_of_both() {
         let counters = &reported.counters;
         // Each datagram of the sender that is not played has one counter. In five seconds it sent
         // 5000.
-        let Counters {
-            on_probation: doubted, duplicate, late, too_early: early, reordered, ..
-        } = *counters;
-        assert_eq!(doubted + duplicate + late + early + reordered, 5000, "{reported}");
+        let Counters { on_probation, duplicate, late, too_early, reordered, .. } = *counters;
+        assert_eq!(on_probation + duplicate + late + too_early + reordered, 5000, "{reported}");
         // Every datagram was assigned to one of the two senders. The last one may still be in
         // flight.
         let carried = reported.carried.len() as u64;
-        assert!((carried - 1..=carried).contains(&(counters.received + doubted)), "{reported}");
+        assert!(
+            (carried - 1..=carried).contains(&(counters.received + on_probation)),
+            "{reported}"
+        );
         assert_eq!(counters.other_source, 0, "{reported}");
     }
 }

@@ -277,8 +277,8 @@ fn help_gives_the_shape_of_the_json() {
     let (clock, counters) = (Some(ClockSnapshot::default()), Default::default());
     let stream = StreamSnapshot { worst, stages, counters, clock, ..received() };
     let clock = Some(FollowedClockSnapshot::default());
-    let worked = vec![OffloadSnapshot::default()];
-    let all = Snapshot { clock, offloads: worked, ..run(vec![stream]) };
+    let offloads = vec![OffloadSnapshot::default()];
+    let all = Snapshot { clock, offloads, ..run(vec![stream]) };
     let line = serde_json::to_string(&all).unwrap() + "\n";
     let (mut programs, talkers) = (Programs::default(), [Talker::new(), Talker::new()]);
     programs.look(&talkers.each_ref().map(Talker::socket));

@@ -30,10 +30,10 @@ fn of(run: &Snapshot) -> Vec<String> {
 }
 
 fn row(worked: &OffloadSnapshot) -> [String; HEAD.len()] {
-    let OffloadSnapshot { plugin, client: by, phase, share, blocks, missed, restarts, .. } = worked;
+    let OffloadSnapshot { plugin, client, phase, share, blocks, missed, restarts, .. } = worked;
     [
         clean(plugin),
-        clean(by),
+        clean(client),
         clean(phase),
         format!("{:.1} %", share * 100.0),
         blocks.to_string(),

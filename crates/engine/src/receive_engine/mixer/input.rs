@@ -272,8 +272,8 @@ impl MixerInput {
     }
 
     #[cold]
-    fn note_missed(&mut self, [lost, unheard]: [u64; 2], now: LocalTime) {
-        let before = Counters { lost, underrun_discarded: unheard, ..Counters::default() };
+    fn note_missed(&mut self, [lost, underrun_discarded]: [u64; 2], now: LocalTime) {
+        let before = Counters { lost, underrun_discarded, ..Counters::default() };
         let missed = Harm::missed(&before, self.receiver.counters());
         if missed != Harm::default() {
             let age = self.receiver.placement().link_offset();

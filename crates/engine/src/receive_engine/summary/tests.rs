@@ -55,8 +55,8 @@ fn later(before: &RxStatus, faults: &[(i64, i64, Harm)]) -> RxStatus {
         status.stream.faults.add(at(*from), at(*to), *harm);
         status.stream.counters.late += u64::from(harm.late);
         status.stream.counters.lost += u64::from(harm.lost);
-        status.stream.counters.underrun_discarded += u64::from(harm.unheard);
-        status.stream.counters.xruns += u64::from(harm.starved);
+        status.stream.counters.underrun_discarded += u64::from(harm.underrun_discarded);
+        status.stream.counters.xruns += u64::from(harm.xruns);
     }
     status
 }
@@ -155,8 +155,8 @@ fn the_doors_and_the_counters_tell_one_figure_for_the_host() {
     let (mut reported, stalls) = (Told::new(), stalled(991, 999));
     let begun = status(990);
     reported.look(begun, &stalls);
-    let all = Harm { late: 1, lost: 3, unheard: 89, starved: 2 };
-    let ours = Harm { lost: 1, unheard: 9, ..Harm::default() };
+    let all = Harm { late: 1, lost: 3, underrun_discarded: 89, xruns: 2 };
+    let ours = Harm { lost: 1, underrun_discarded: 9, ..Harm::default() };
     reported.arrivals.enter(&late(992, 999));
     let next = later(&begun, &[(960, 970, ours), (992, 999, all)]);
     reported.look(next, &stalls);
@@ -174,9 +174,9 @@ fn the_doors_and_the_counters_tell_one_figure_for_the_host() {
 
 #[test]
 fn faults_in_a_stall_of_all_cores_are_the_hosts() {
-    let faults = [(980, 1_000, Harm { late: 0, lost: 3, unheard: 2, starved: 1 })];
+    let faults = [(980, 1_000, Harm { late: 0, lost: 3, underrun_discarded: 2, xruns: 1 })];
     assert_eq!(judged(&faults, &stalled(991, 999)), 6);
-    let starved = [(980, 1_000, Harm { starved: 4, ..Harm::default() })];
+    let starved = [(980, 1_000, Harm { xruns: 4, ..Harm::default() })];
     assert_eq!(judged(&starved, &stalled(991, 999)), 4);
     assert_eq!(judged(&starved, &stalled(901, 909)), 0);
 }
@@ -201,7 +201,7 @@ fn a_stall_answers_for_the_faults_that_it_overlaps_and_for_no_other_of_their_win
 fn a_stall_of_one_core_is_the_programs() {
     let mut log = StallLog::new(2);
     log.record(0, Stall { from: at(991), to: at(999) });
-    assert_eq!(judged(&[(980, 1_000, Harm { starved: 1, ..lost(3) })], &log), 0);
+    assert_eq!(judged(&[(980, 1_000, Harm { xruns: 1, ..lost(3) })], &log), 0);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn a_witness_that_speaks_after_the_fault_is_heard() {
     let (mut reported, silent) = (Told::new(), StallLog::new(2));
     let begun = status(990);
     reported.look(begun, &silent);
-    let next = later(&begun, &[(980, 1_000, Harm { starved: 2, ..lost(5) })]);
+    let next = later(&begun, &[(980, 1_000, Harm { xruns: 2, ..lost(5) })]);
     reported.look(next, &silent);
     assert_eq!(reported.report(&stalled(991, 999)).counters.host_stalled, 7);
 }

@@ -231,7 +231,7 @@ fn when_an_xrun_was_is_told_once_and_waits_while_there_is_no_room_to_tell_it() {
     tell(&mut world, 0);
     tell(&mut world, 0);
     let faults = world.status.pop().unwrap().faults;
-    let xruns: Vec<_> = faults.iter().map(|x| (x.from, x.to, x.harm.starved)).collect();
+    let xruns: Vec<_> = faults.iter().map(|x| (x.from, x.to, x.harm.xruns)).collect();
     assert_eq!(xruns, [(reported[3], noticed, 2)]);
     assert_eq!(world.status.pop().unwrap().faults, Faults::NONE);
 }

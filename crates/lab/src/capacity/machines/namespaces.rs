@@ -44,7 +44,7 @@ impl Namespaces {
             let network = Some(LinkNameSpaceType::Network);
             move_into_link_name_space(file.as_fd(), network).map_err(|error| error.to_string())
         });
-        entered.map_err(|why| format!("cannot enter {path}: {why}; {MEND}"))?;
+        entered.map_err(|why| format!("cannot enter {path}: {why}; {HINT}"))?;
         ip("link set lo up")?;
         if let Some((switch, rate)) = &made.switch {
             ip(&format!("netns add {switch}"))?;
@@ -97,7 +97,7 @@ impl Drop for Namespaces {
     }
 }
 
-const MEND: &str = "run it as root with iproute2 installed, or use --local";
+const HINT: &str = "run it as root with iproute2 installed, or use --local";
 
 /// Name of the bridge in its network. (Not "all", which has another meaning in sysctl(8).)
 const SWITCH: &str = "switch";
@@ -142,7 +142,7 @@ fn done(program: &str, step: &str) -> Result<(), String> {
     let failed = |why: String| {
         format!(
             "cannot create a network with `{program} {step}`: {why}; \
-                                        {MEND}"
+                                        {HINT}"
         )
     };
     let done = Command::new(program).args(step.split(' ')).output();

@@ -75,18 +75,18 @@ fn missed(counted: &Counters) -> Option<Missed> {
         received,
         lost,
         late,
-        underrun_discarded: unheard,
+        underrun_discarded,
         duplicate,
         send_errors,
-        send_timeouts: overdue,
+        send_timeouts,
         ..
     } = *counted;
     let (missed, due) = match sent {
         0 => (
-            lost.saturating_add(late).saturating_add(unheard),
+            lost.saturating_add(late).saturating_add(underrun_discarded),
             received.saturating_add(lost).saturating_sub(duplicate),
         ),
-        sent => (send_errors.saturating_add(overdue), sent),
+        sent => (send_errors.saturating_add(send_timeouts), sent),
     };
     (due > 0).then(|| Missed::of(missed.min(due), due))
 }
