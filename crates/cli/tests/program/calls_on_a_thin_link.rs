@@ -2,6 +2,7 @@
 //! `a_call_on_a_thin_link_is_understood` on real sockets.
 
 use core::f64::consts::TAU;
+use core::ops::Range;
 
 use tautline_io::clock::now;
 use tautline_proto::time::{LocalTime, Span};
@@ -19,11 +20,11 @@ const DELAY: Span = Span::from_millis(20);
 /// Buffers that survive stalls of 100 ms.
 const RINGS: &str = "--period 240 --periods 32 --no-stall-monitor --report none";
 
-/// Each frame of 20 ms has a pitch that the next 59 frames lack, so concealment cannot produce it.
-const PITCHES: usize = 60;
+/// Each frame of 20 ms has a pitch that the next 29 frames lack, so concealment cannot produce it.
+const PITCHES: usize = 30;
 const FRAME: usize = 960;
-/// Pitches are multiples of 100 Hz, which a window of 10 ms resolves; successive pitches are not
-/// adjacent.
+/// Pitches are multiples of 100 Hz, which a window of 10 ms resolves, from 300 Hz to 3.2 kHz: at
+/// 12 kbit/s speech has a bandwidth of 4 kHz.
 const PITCH_HZ: f64 = 100.0;
 const LOWEST: usize = 3;
 const WINDOW: usize = 480;
@@ -51,7 +52,7 @@ fn pitched(seconds: usize) -> Sound {
 
 /// The pitch of a frame; the next 12 differ by at least 200 Hz.
 fn pitch(frame: usize) -> usize {
-    frame * 23 % PITCHES
+    frame * 7 % PITCHES
 }
 
 /// Whether a third of the energy of the window is around each pitch: speech at 12 kbit/s leaves no
@@ -67,23 +68,28 @@ fn pitches(window: &[f64]) -> [bool; PITCHES] {
     core::array::from_fn(|pitch| around(pitch) > energy / 3.0)
 }
 
-/// Number of the 50 frames received in this second, each within two frames of its position.
+/// Number of the 50 frames received in this second, each within two frames of its position. The
+/// latency may change once in a second, when the call changes its format.
 fn understood(second: &[i32]) -> usize {
     let left: Vec<f64> = second.iter().step_by(2).map(|sample| f64::from(*sample)).collect();
     let windows: Vec<_> = left.windows(WINDOW).step_by(HOP).map(pitches).collect();
     let each = FRAME / HOP;
-    // Start of the second in the sound.
-    let fits = |begins: &usize| {
-        let heard = |(at, has): (usize, &[bool; PITCHES])| has[pitch((at + begins) / each)];
-        windows.iter().enumerate().filter(|window| heard(*window)).count()
+    // For each position in the sound at which the second may start, whether each frame is received.
+    let received = |begins: usize| {
+        let is_received = |at: usize| {
+            let near = at.saturating_sub(2 * each)..(at + 3 * each).min(windows.len());
+            let pitch = pitch((at + each / 2 + begins) / each);
+            windows[near].iter().any(|has| has[pitch])
+        };
+        (0..SECOND / HOP).step_by(each).map(is_received).collect::<Vec<_>>()
     };
-    let begins = (0..PITCHES * each).max_by_key(fits).unwrap_or(0);
-    let is_received = |at: &usize| {
-        let near = at.saturating_sub(2 * each)..(at + 3 * each).min(windows.len());
-        let pitch = pitch((at + each / 2 + begins) / each);
-        windows[near].iter().any(|has| has[pitch])
+    let received: Vec<_> = (0..PITCHES * each).map(received).collect();
+    let most = |frames: Range<usize>| {
+        let count = |all: &Vec<bool>| all[frames.clone()].iter().filter(|is| **is).count();
+        received.iter().map(count).max().unwrap_or(0)
     };
-    (0..SECOND / HOP).step_by(each).filter(is_received).count()
+    let frames = SECOND / FRAME;
+    (0..frames).map(|change| most(0..change) + most(change..frames)).max().unwrap_or(0)
 }
 
 /// Seconds of a phase in which the call must be intelligible.
