@@ -201,7 +201,7 @@ const WITHOUT_FILE: [&str; 6] = ["man", "completions", "devices", "top", "id", "
 const OF_OTHERS: [&str; 3] = ["offload", "pipeline", "workers"];
 
 /// Whether the file applies to a command.
-fn takes_options(command: &Command) -> bool {
+pub(crate) fn takes_options(command: &Command) -> bool {
     !WITHOUT_FILE.contains(&command.get_name())
         && command.get_arguments().any(|argument| argument.get_long().is_some())
 }

@@ -21,6 +21,6 @@ pub use lack::{Lack, skipped};
 pub use ports::{free_udp_ports, is_listed};
 pub use replay::replay;
 pub use shape::{assert_shape, shape_in_help, shape_of_json};
-pub use snapshot::match_snapshot;
+pub use snapshot::{match_document, match_snapshot};
 pub use timed::{alone, beside, each, mostly, shared, steady, timed};
 pub use watch::Window;

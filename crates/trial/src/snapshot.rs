@@ -53,7 +53,7 @@ macro_rules! snapshot {
 #[track_caller]
 pub fn match_snapshot(key: impl Display, text: impl Display) {
     let caller = Location::caller();
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/trial");
+    let workspace = workspace();
     let source = workspace.join(caller.file());
     let code = fs::read_to_string(&source).expect("tests run where they were built");
     let function = enclosing_function(&code, caller.line()).expect("a call is in a function");
@@ -89,6 +89,34 @@ pub fn match_snapshot(key: impl Display, text: impl Display) {
         path.display(),
         kept.join("\n--- or\n")
     );
+}
+
+/// Compares a generated document with its file, whose path is relative to the workspace. If
+/// `UPDATE_SNAPSHOTS` is set, it writes the file instead.
+///
+/// # Panics
+///
+/// If they differ.
+#[track_caller]
+pub fn match_document(path: &str, text: &str) {
+    let file = workspace().join(path);
+    if env::var_os(UPDATE).is_some() {
+        fs::write(&file, text).expect("a document can be written");
+        return;
+    }
+    let kept = fs::read_to_string(&file).unwrap_or_default();
+    let same = kept.lines().zip(text.lines()).take_while(|(kept, new)| kept == new).count();
+    let [kept_line, new_line] =
+        [kept.as_str(), text].map(|text| text.lines().nth(same).unwrap_or(""));
+    assert!(
+        kept == text,
+        "{path}, line {}:\n--- kept\n{kept_line}\n--- is\n{new_line}\nset {UPDATE}=1 to rewrite it",
+        same + 1
+    );
+}
+
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/trial")
 }
 
 fn kept_at(workspace: &Path, source: &str) -> PathBuf {

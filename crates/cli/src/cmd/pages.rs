@@ -1,5 +1,8 @@
 //! Man pages and completions, generated from the command line definitions.
 
+#[cfg(test)]
+mod reference;
+
 use std::io;
 use std::path::Path;
 
