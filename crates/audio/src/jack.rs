@@ -165,20 +165,20 @@ fn not_taken_in(spec: &JackSpec, JackStatus(status): JackStatus) -> DeviceError 
     if status & SERVER_FAILED != 0 {
         return spec.error(
             format!("{server} accepts this user"),
-            "start one, such as jackd -d alsa, or select one with ?server=NAME; with PipeWire, run pw-jack taut …",
+            "start one, such as jackd -d alsa, select one with ?server=NAME, or run pw-jack taut … with PipeWire",
         );
     }
     spec.error(
         format!("the JACK server refused the client (status {status:#x})"),
-        "see the server's messages; its limit of clients may be reached",
+        "see the server's messages, and end other clients if its limit is reached",
     )
 }
 
 fn settings(spec: &JackSpec, client: &Client, channels: Channels) -> Result<Settings, DeviceError> {
     let hertz = client.rate();
-    let rate = Rate::new(hertz).map_err(|error| {
+    let rate = Rate::new(hertz).map_err(|_| {
         spec.error(
-            format!("the JACK server runs at {hertz} Hz, and {error}"),
+            format!("the JACK server runs at {hertz} Hz, which is unsupported"),
             "start the server at another rate, such as jackd -d alsa -r 48000",
         )
     })?;

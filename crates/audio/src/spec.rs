@@ -179,14 +179,14 @@ mod tests {
     #[test]
     fn a_device_without_its_kind_is_answered_with_it() {
         for (given, meant) in [
-            ("song.flac", "; use file:song.flac"),
-            ("takes/song", "; use file:takes/song"),
-            ("./a:b.wav", "; use file:./a:b.wav"),
-            ("tone", "; use tone:440"),
-            ("virtual", "; use virtual:"),
-            ("-", "; use file:-"),
-            ("null", "; use null:"),
-            ("/music/a:b.wav", "; use file:/music/a:b.wav"),
+            ("song.flac", "\nhint: use file:song.flac"),
+            ("takes/song", "\nhint: use file:takes/song"),
+            ("./a:b.wav", "\nhint: use file:./a:b.wav"),
+            ("tone", "\nhint: use tone:440"),
+            ("virtual", "\nhint: use virtual:"),
+            ("-", "\nhint: use file:-"),
+            ("null", "\nhint: use null:"),
+            ("/music/a:b.wav", "\nhint: use file:/music/a:b.wav"),
         ] {
             assert!(refused(given).ends_with(meant), "{}", refused(given));
         }

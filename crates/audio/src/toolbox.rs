@@ -114,6 +114,11 @@ struct Sentences {
     failed: Vec<String>,
 }
 
+/// The message on one line: its fix follows a semicolon.
+fn on_one_line(sentence: &str) -> String {
+    sentence.replace("\nhint: ", "; ")
+}
+
 /// Lets a device's thread add a prepared message. Wait-free.
 #[derive(Debug)]
 pub struct PreparedNote(Arc<AtomicBool>);
@@ -130,10 +135,11 @@ impl Notes {
     }
 
     pub fn add(&self, sentence: String) {
-        self.sentences().left.push(sentence);
+        self.sentences().left.push(on_one_line(&sentence));
     }
 
     pub fn fail(&self, sentence: String) {
+        let sentence = on_one_line(&sentence);
         let mut sentences = self.sentences();
         sentences.failed.push(sentence.clone());
         sentences.left.push(sentence);

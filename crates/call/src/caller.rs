@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tautline_api::call::{CallAddress, CallConnection, ConnectionEnd, DialError};
 use tautline_api::seal::SECRET_BYTES;
+use tautline_api::split_hint;
 use tautline_api::trust::{HostKey, TrustStore};
 use tautline_engine::control::Changed;
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
@@ -605,13 +606,15 @@ impl Caller {
         let over = match over {
             CallOver::HungUp => recorded.and(unheard.map_or(Ok(()), Err)),
             CallOver::Ended(why) if !has_sounded => {
-                Err(Error::Open(format!("{host} hung up: {}", why.as_str())))
+                Err(Error::Open(format!("{host} hung up: {}", split_hint(why.as_str()))))
             }
             CallOver::Ended(why) => {
                 self.tell(CallEvent::Over(why));
                 recorded
             }
-            CallOver::Refused(why) => Err(Error::Open(format!("{host}: {}", why.as_str()))),
+            CallOver::Refused(why) => {
+                Err(Error::Open(format!("{host}: {}", split_hint(why.as_str()))))
+            }
             CallOver::NotReached => Err(match failed {
                 Some(DialError::Trust(error)) => error.into(),
                 Some(error @ DialError::Cut(_)) => Error::Open(format!(

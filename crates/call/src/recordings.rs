@@ -7,6 +7,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use tautline_api::split_hint;
 use tautline_audio::{MAX_OF_A_PART, RecordedTime, Recording, recorded};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::{Device, Direction};
@@ -159,7 +160,7 @@ impl Recordings {
         self.report_notes();
         let failed =
             self.devices.iter().flat_map(|(_, recording)| recording.notes().failed()).next();
-        failed.map_or(Ok(()), |failed| Err(running(failed)))?;
+        failed.map_or(Ok(()), |failed| Err(running(split_hint(&failed))))?;
         // Dropping ends the files.
         self.devices.clear();
         let Some(mixed) = &self.mixed else { return Ok(()) };

@@ -45,7 +45,8 @@ const STRANGERS_TOLD: Span = Span::from_secs(60);
 const FAREWELL: Span = Span::from_millis(500);
 
 /// Reason reported at both ends.
-const UNTRUSTED: &str = "the caller is no longer trusted; taut trust NAME KEY, on the machine that it called, trusts it again";
+const UNTRUSTED: &str =
+    "the caller is no longer trusted; run taut trust NAME KEY on the called machine";
 
 /// Settings of a server.
 pub struct ServerConfig {

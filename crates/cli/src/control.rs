@@ -72,7 +72,7 @@ pub(crate) fn next_line(input: &mut impl BufRead) -> Option<String> {
 pub(crate) fn nothing<C>(verb: &str, rest: &str, change: C) -> Result<C, String> {
     match rest {
         "" => Ok(change),
-        _ => Err(format!("{verb} takes nothing after it; write {verb} alone")),
+        _ => Err(format!("{verb} takes nothing after it\nhint: write {verb} alone")),
     }
 }
 

@@ -21,6 +21,7 @@ mod sound_files;
 mod unheard;
 mod voice;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -49,12 +50,24 @@ pub fn main() -> ExitCode {
 
 /// Parses the command line; prints help or similar output and exits if requested.
 fn understand(arguments: &Arguments) -> Result<Taut, Failure> {
-    Taut::try_parse_from(&arguments.words).map_err(|error| match error.kind() {
+    let words = without_help_of_help(&arguments.words);
+    Taut::try_parse_from(words).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
         _ => arguments.refuse(error),
     })
+}
+
+/// `help --help` means `help`; clap looks for a command of this name.
+fn without_help_of_help(words: &[OsString]) -> &[OsString] {
+    let Some((flag, before)) = words.split_last() else { return words };
+    let is_help = match before {
+        [_, help] => help == "help",
+        [_, lab, help] => lab == "lab" && help == "help",
+        _ => false,
+    };
+    if is_help && (flag == "--help" || flag == "-h") { before } else { words }
 }
 
 fn run(command: Command) -> Result<(), Failure> {

@@ -1,5 +1,6 @@
 //! Outcome of a run besides its report: success, or the reason of the failure.
 
+use tautline_api::split_hint;
 use tautline_report::{Report, StreamEnd, StreamReport};
 
 use crate::failure::Failure;
@@ -15,7 +16,7 @@ pub(crate) struct Blame {
 /// nothing, `blame` supplies possible reasons.
 pub(crate) fn judge(report: &mut Report, blame: impl FnOnce() -> Blame) -> Option<Failure> {
     if let Some(unwritten) = report.incomplete_files.first() {
-        return Some(Failure::running(unwritten));
+        return Some(Failure::running(split_hint(unwritten)));
     }
     // A stream that was requested but not played is a failure.
     if let Some(refusal) = report.streams.iter().find_map(|stream| stream.refused.clone()) {

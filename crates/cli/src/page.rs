@@ -10,6 +10,9 @@ use tautline_lab::page::{charts, page};
 use tautline_lab::run_report::{self, RunPackets};
 use tautline_report::Report;
 
+#[cfg(feature = "lab")]
+use crate::failure::on_one_line;
+
 pub(crate) const AVAILABLE: bool = cfg!(feature = "lab");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +29,8 @@ pub(crate) fn of_run(report: &Report, ledger: Option<&Path>, drawing: Drawing) -
     let mut lab = run_report::of_run(report, read.as_ref().ok().and_then(Option::as_ref));
     lab.command = command_line();
     if let (Err(error), Some(path)) = (read, ledger) {
-        lab.notes.push(format!("the ledger {} is not shown: {error}", path.display()));
+        let why = on_one_line(&error.to_string());
+        lab.notes.push(format!("the ledger {} is not shown: {why}", path.display()));
     }
     match drawing {
         Drawing::Page => page(&lab),

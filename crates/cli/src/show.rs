@@ -13,7 +13,7 @@ use tautline_report::snapshot::{Snapshot, StreamSnapshot, StreamState};
 use tautline_report::text::{self, Detail};
 
 use crate::details::Details;
-use crate::failure::Failure;
+use crate::failure::{Failure, on_one_line};
 use crate::flags::{ReportKind, RunFlags};
 use crate::live::ANSWER;
 use crate::messages;
@@ -192,8 +192,8 @@ impl Show {
         };
         let mut failure = outcome::judge(&mut report, blame);
         if self.kind != ReportKind::Text {
-            let last = failure.as_ref().map(ToString::to_string);
-            let notes = report.notes.iter().filter(|note| last.as_ref() != Some(*note));
+            let last = failure.as_ref().map(|failure| on_one_line(&failure.to_string()));
+            let notes = report.notes.iter().filter(|note| last != Some(on_one_line(note)));
             notes.for_each(|note| self.tell(note));
         }
         drop(self.line);

@@ -24,7 +24,7 @@ pub use opus::{OpusDecoder, OpusEncoder};
 
 /// Error of libopus: a negative number of `opus_defines.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("libopus returned error {0}; use --format lossless24 or l24, which need no library")]
+#[error("libopus returned error {0}\nhint: use --format lossless24 or l24, which need no library")]
 pub struct OpusRefused(pub c_int);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -11,7 +11,9 @@ impl Comparison {
     pub fn why(&self, sent: &str, heard: &str) -> String {
         let ends = (self.missed_first > 0, self.missed_last > 0);
         if !self.is_found() {
-            return format!("{heard} contains nothing of {sent}; are they from one run?");
+            return format!(
+                "{heard} contains nothing of {sent}\nhint: check that both are from one run"
+            );
         }
         if let Delay::Ambiguous { period, .. } = self.delay
             && self.is_open()
@@ -29,14 +31,14 @@ impl Comparison {
         }
         if self.changes.iter().any(Difference::moves) {
             return format!(
-                "{heard} contains {sent} in moved pieces; a changed latency does so, and the report of taut recv lists \
-                 the losses"
+                "{heard} contains {sent} in moved pieces, as after a change of the latency\n\
+                 hint: the report of taut recv lists the losses"
             );
         }
         match ends {
             _ if self.changes.iter().any(Difference::loses) || self.is_ambiguous() => {
                 format!(
-                    "{heard} does not contain all of {sent}; the report of taut recv lists the losses"
+                    "{heard} does not contain all of {sent}\nhint: the report of taut recv lists the losses"
                 )
             }
             (false, false) => {
@@ -49,7 +51,7 @@ impl Comparison {
                     (false, _) => "ends earlier than",
                 };
                 format!(
-                    "{heard} {missed} {sent}, but contains all in between; start taut recv first, stop it last"
+                    "{heard} {missed} {sent}, but contains all in between\nhint: start taut recv first, stop it last"
                 )
             }
         }

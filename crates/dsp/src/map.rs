@@ -44,15 +44,18 @@ impl fmt::Display for MapError {
         match self {
             Self::Entry { given, entry } => write!(
                 f,
-                "invalid channel '{entry}' in map '{given}'; give input channels from 1 to {MAX_CHANNELS} in the order \
+                "invalid channel '{entry}' in map '{given}'\nhint: give input channels from 1 to {MAX_CHANNELS} in the order \
                  of the outputs, - for silence, such as 2,1 or 1,-"
             ),
             Self::TooLong { outputs } => {
-                write!(f, "a map of {outputs} channels is too long; use at most {MAX_CHANNELS}")
+                write!(
+                    f,
+                    "a map of {outputs} channels is too long\nhint: use at most {MAX_CHANNELS}"
+                )
             }
             Self::NoSuchInput { input, inputs } => write!(
                 f,
-                "the map uses channel {input}, but the sound has {inputs}; use 1 to {inputs}"
+                "the map uses channel {input}, but the sound has {inputs}\nhint: use 1 to {inputs}"
             ),
         }
     }

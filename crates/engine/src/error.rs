@@ -13,7 +13,7 @@ pub enum RunError {
     Device(#[from] DeviceError),
     /// The ledger file cannot be created.
     #[error(
-        "writing {}: {error}; name a file in an existing folder that you can write to",
+        "writing {}: {error}\nhint: name a file in an existing folder that you can write to",
         path.display()
     )]
     Ledger {
@@ -23,6 +23,6 @@ pub enum RunError {
         error: io::Error,
     },
     /// Another system call failed.
-    #[error("{0}: {1}; end other programs or raise the limits of this user (ulimit -a)")]
+    #[error("{0}: {1}\nhint: end other programs or raise the limits of this user (ulimit -a)")]
     System(&'static str, io::Error),
 }

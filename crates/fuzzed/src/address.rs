@@ -15,7 +15,7 @@ pub fn address(bytes: &[u8]) {
         match read(text) {
             Ok(address) => check(&address, read),
             // Text that contains this itself hides the suggestion.
-            Err(why) if !text.contains("; write") => check_suggestion(&why, read),
+            Err(why) if !text.contains("hint: write") => check_suggestion(&why, read),
             Err(_) => {}
         }
     }
@@ -48,7 +48,10 @@ fn check(address: &Address, read: Read) {
             assert!(media.port() > 0);
         }
         Err(AddressError::Unusable(why)) => {
-            assert!(why.contains("; use one below") || why.contains("not a destination"), "{why}");
+            assert!(
+                why.contains("\nhint: use port 65534") || why.contains("not a destination"),
+                "{why}"
+            );
         }
         Err(AddressError::NotThere(why)) => panic!("{address} needs no lookup: {why}"),
     }
@@ -57,7 +60,7 @@ fn check(address: &Address, read: Read) {
 /// A suggested address is valid without its `?` part, which is a copy of the input.
 fn check_suggestion(why: &str, read: Read) {
     assert!(!why.is_empty());
-    let Some((_, suggested)) = why.rsplit_once("; write rtp://") else { return };
+    let Some((_, suggested)) = why.rsplit_once("\nhint: write rtp://") else { return };
     let place = suggested.split('?').next().unwrap_or("");
     if !place.contains("HOST") {
         let suggested = format!("rtp://{place}");

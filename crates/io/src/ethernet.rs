@@ -149,8 +149,9 @@ pub(crate) fn socket_of(options: &EthernetOptions) -> Result<(Socket, u32), Open
     })?;
     let socket =
         Socket::for_datagrams_of_frames().map_err(|error| missing_right(tried(), &error))?;
-    configure(&socket, options, index)
-        .map_err(|error| OpenError::new(tried(), &error, "is it an Ethernet interface, and up?"))?;
+    configure(&socket, options, index).map_err(|error| {
+        OpenError::new(tried(), &error, "name an Ethernet interface that is up (`ip -brief link`)")
+    })?;
     Ok((socket, index))
 }
 

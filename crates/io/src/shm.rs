@@ -28,14 +28,14 @@ const SLICE: u64 = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum SharedError {
     /// A file of this name exists, but other users own it or can access it.
-    #[error("{} is not a private file of this user; remove it, or use another name", path.display())]
+    #[error("{} is not a private file of this user\nhint: remove it, or use another name", path.display())]
     NotYours {
         /// Path of the file.
         path: PathBuf,
     },
     /// Another process has held the lock for unusually long.
     #[error(
-        "{}: another process has held its lock for {}; end that process (fuser {}), or use another name",
+        "{}: another process has held its lock for {}\nhint: end that process (fuser {}), or use another name",
         path.display(), waited, path.display()
     )]
     Held {
@@ -45,7 +45,7 @@ pub enum SharedError {
         waited: Span,
     },
     /// A system call failed.
-    #[error("{}: {error}; check the free space (df /dev/shm) and the owner (ls -l)", path.display())]
+    #[error("{}: {error}\nhint: check the free space (df /dev/shm) and the owner (ls -l)", path.display())]
     Refused {
         /// Path of the file.
         path: PathBuf,

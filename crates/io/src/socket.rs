@@ -123,7 +123,7 @@ impl LinkCounters {
 
 /// Error from opening a link, with its fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{tried}: {answer}; {hint}")]
+#[error("{tried}: {answer}\nhint: {hint}")]
 pub struct OpenError {
     /// The failed operation, with the address.
     pub tried: String,

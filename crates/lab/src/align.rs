@@ -141,7 +141,7 @@ fn of_files(flags: &AlignFlags, recording: &Path) -> Result<LabReport, Failure> 
     let second = second.as_ref().map_or((recording, &sound), |(path, sound)| (*path, sound));
     if sound.rate != second.1.rate {
         return Err(Failure::usage(format!(
-            "{} has {} and {} {}: both must have the same rate; convert one, for example with sox",
+            "{} has {} and {} {}: both must have the same rate\nhint: convert one, for example with sox",
             recording.display(),
             sound.rate,
             second.0.display(),
@@ -163,7 +163,7 @@ fn taps(
     let shorter = rate.span_of(Frames::from_len(first.len().min(second.len())));
     if let Some(max_delay) = flags.max_delay.filter(|max_delay| *max_delay > shorter) {
         return Err(Failure::usage(format!(
-            "cannot find a delay of {max_delay} in {shorter} of sound; use a smaller --max-delay or a \
+            "cannot find a delay of {max_delay} in {shorter} of sound\nhint: use a smaller --max-delay or a \
              longer recording"
         )));
     }
@@ -184,7 +184,7 @@ fn taps(
 fn of_device(flags: &AlignFlags, spec: &DeviceSpec, answer: &Answer) -> Result<LabReport, Failure> {
     if matches!(spec, DeviceSpec::Software(SoftwareSpec::Standard(_))) {
         return Err(Failure::usage(
-            "file:- has no clock; name a device, or a recording without --device",
+            "file:- has no clock\nhint: name a device, or a recording without --device",
         ));
     }
     let channels = flags.channels.unwrap_or([1, 2]);
@@ -212,7 +212,7 @@ fn of_device(flags: &AlignFlags, spec: &DeviceSpec, answer: &Answer) -> Result<L
 fn tap<'a>(path: &Path, sound: &'a Sound, channel: usize) -> Result<&'a [f32], Failure> {
     sound.channels.get(channel - 1).map(Vec::as_slice).ok_or_else(|| {
         Failure::usage(format!(
-            "{} has no channel {channel}, only {}; choose the channels with --channels 1,2, or \
+            "{} has no channel {channel}, only {}\nhint: choose the channels with --channels 1,2, or \
              the second file with --second",
             path.display(),
             sound.channels.len()

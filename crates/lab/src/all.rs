@@ -84,13 +84,16 @@ pub struct AllFlags {
 
 fn step(name: &str) -> Result<&'static Experiment, String> {
     Experiment::named(name)
-        .ok_or_else(|| format!("unknown experiment '{name}'; `taut lab list` lists them"))
+        .ok_or_else(|| format!("unknown experiment '{name}'\nhint: `taut lab list` lists them"))
 }
 
 pub(crate) fn run(flags: &AllFlags) -> Result<(), Failure> {
     let folder = &flags.out;
     std::fs::create_dir_all(folder).map_err(|error| {
-        Failure::open(format!("cannot create folder {}: {error}", folder.display()))
+        Failure::open(format!(
+            "cannot create folder {}: {error}\nhint: choose another with --out",
+            folder.display()
+        ))
     })?;
     let page = ReportFile::create(&folder.join("index.html"))?;
     let stop = stop_on_signals()?;
@@ -174,11 +177,13 @@ fn run_each(flags: &AllFlags, stop: &Stop) -> Result<AllReport, Failure> {
 
 fn not_written(path: &Path, error: &std::io::Error) -> Failure {
     let path = path.display();
-    Failure::running(format!("cannot write {path}: {error}; choose a writable folder"))
+    Failure::running(format!("cannot write {path}: {error}\nhint: choose a writable folder"))
 }
 
 fn not_started(error: std::io::Error) -> Failure {
-    Failure::running(format!("cannot start taut: {error}; was it moved?"))
+    Failure::running(format!(
+        "cannot start taut: {error}\nhint: if its program file was moved or replaced, start taut lab all again"
+    ))
 }
 
 /// Runs one; its messages go to a log next to its report.

@@ -6,7 +6,7 @@ use tautline_engine::monitor::shell::shell_line;
 use tautline_io::clock::now;
 use tautline_proto::device::Stop;
 use tautline_proto::time::LocalTime;
-use tautline_ui::failure::Failure;
+use tautline_ui::failure::{Failure, on_one_line};
 use tautline_ui::report_file::{FileFormat, ReportFiles, ReportKind, ReportPath, report_path};
 use tautline_ui::{screen, stop_on_signals};
 
@@ -30,6 +30,8 @@ pub(crate) struct Reporting {
     #[arg(long, value_name = "PATH", value_parser = report_path(), help_heading = "Report")]
     pub(crate) report_file: Vec<ReportPath>,
 }
+
+const NOTHING: &str = "nothing was measured\nhint: see the notes of the report";
 
 pub(crate) struct Answer {
     kind: ReportKind,
@@ -74,10 +76,10 @@ impl Answer {
         unanswered: Option<String>,
         report: LabReport,
     ) -> Result<(), Failure> {
+        let why = report.rows.iter().find_map(|row| row.invalid.clone());
         let report = self.write(report)?;
         if !report.says_something() {
-            let why = report.rows.iter().find_map(|row| row.invalid.as_deref());
-            return Err(Failure::running(why.unwrap_or("nothing was measured; the notes say why")));
+            return Err(Failure::running(why.unwrap_or_else(|| NOTHING.to_owned())));
         }
         unanswered.map_or(Ok(()), |why| Err(Failure::running(why)))
     }
@@ -99,6 +101,8 @@ impl Answer {
     fn write(self, mut report: LabReport) -> Result<LabReport, Failure> {
         report.command = command_line();
         report.duration_ns = (now() - self.begun).as_nanos();
+        let reasons = report.rows.iter_mut().filter_map(|row| row.invalid.as_mut());
+        reasons.chain(&mut report.notes).for_each(|text| *text = on_one_line(text));
         self.files.write_and_print(self.kind, |format| match format {
             FileFormat::Html => Ok(page(&report)),
             FileFormat::Svg => Ok(charts(&report)),
@@ -131,7 +135,7 @@ pub(crate) fn check_room(values: usize) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "{values} values do not fit in memory (maximum {MAX}); use a shorter --duration or a \
+        "{values} values do not fit in memory (maximum {MAX})\nhint: use a shorter --duration or a \
          longer interval"
     )))
 }

@@ -82,7 +82,7 @@ pub(crate) fn run(flags: &CallbackJitterFlags) -> Result<(), Failure> {
     if asked.iter().any(|(spec, _)| matches!(spec, DeviceSpec::Software(SoftwareSpec::Standard(_))))
     {
         return Err(Failure::usage(
-            "file:- has no clock; choose a device that `taut devices` lists",
+            "file:- has no clock\nhint: choose a device that `taut devices` lists",
         ));
     }
     let answer = Answer::open(&flags.reporting)?;
@@ -156,7 +156,7 @@ fn measure(
             }
             Ok(_) => report.rows.push(ReportRow::invalid(
                 side.name,
-                "it made fewer than two calls; use a longer --duration, or check that it runs",
+                "it made fewer than two calls\nhint: use a longer --duration, or check that it runs",
             )),
             Err(error) => report.rows.push(ReportRow::invalid(side.name, error.to_string())),
         }

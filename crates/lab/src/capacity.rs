@@ -204,7 +204,7 @@ pub struct EchoFlags {
 pub(crate) fn run(flags: &CapacityFlags) -> Result<(), Failure> {
     if flags.workers_here && flags.work != CapacityWork::Fixed {
         return Err(Failure::usage(
-            "--workers-here supports only a fixed run time; remove --work or --workers-here",
+            "--workers-here supports only a fixed run time\nhint: remove --work or --workers-here",
         ));
     }
     let points = points(flags)?;
@@ -260,8 +260,8 @@ fn jack_client(server: &str, pace: JackPace) -> Result<JackClient, String> {
     match (rate, period) == (pace.rate, pace.period) {
         true => Ok(JackClient { device, xruns: word.xruns, woke_ns: word.woke_ns }),
         false => Err(format!(
-            "requested {} frames at {} from the JACK server, but it runs with {period} at {rate}; \
-             use a --period that it accepts, such as 256, or remove --jack",
+            "requested {} frames at {} from the JACK server, but it runs with {period} at {rate}\n\
+             hint: use a --period that it accepts, such as 256, or remove --jack",
             pace.period, pace.rate
         )),
     }
@@ -289,7 +289,7 @@ fn points(flags: &CapacityFlags) -> Result<Vec<CapacityPoint>, Failure> {
     let workers = usize::from(flags.workers);
     if !flags.virtual_work && workers > cores {
         return Err(Failure::usage(format!(
-            "{workers} workers need a core each, but this machine has {cores}; use --virtual-work \
+            "{workers} workers need a core each, but this machine has {cores}\nhint: use --virtual-work \
              (simulated by a timer) or fewer --workers"
         )));
     }
@@ -308,7 +308,7 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 pub(crate) fn echo(flags: &EchoFlags) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
     let failed = |error: std::io::Error| {
-        Failure::open(format!("cannot listen at {}: {error}; use UDP port 0", flags.listen))
+        Failure::open(format!("cannot listen at {}: {error}\nhint: use UDP port 0", flags.listen))
     };
     let socket = UdpSocket::bind(flags.listen).map_err(failed)?;
     screen::print(&format!("{}\n", socket.local_addr().map_err(failed)?));

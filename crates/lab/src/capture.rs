@@ -67,8 +67,8 @@ pub(crate) fn read_frames(
     let mut blocks = CaptureBlocks { interfaces: Vec::new(), other_links: 0, see };
     let ended = match create_reader(BUFFER, file) {
         Ok(mut reader) => blocks.all(reader.as_mut()),
-        Err(PcapError::Eof) => Err("it is empty; capture again".to_owned()),
-        Err(PcapError::ReadError) => Err("read error; check the disk".to_owned()),
+        Err(PcapError::Eof) => Err("it is empty\nhint: capture again".to_owned()),
+        Err(PcapError::ReadError) => Err("read error\nhint: check the disk".to_owned()),
         Err(_) => {
             Err("it is neither pcap nor pcapng, as written by tcpdump -w FILE and Wireshark"
                 .to_owned())
@@ -110,7 +110,7 @@ impl CaptureBlocks<'_> {
             }
             let before = reader.data().len();
             if reader.refill().is_err() {
-                return Err("read error before its end; check the disk".to_owned());
+                return Err("read error before its end\nhint: check the disk".to_owned());
             }
             if reader.data().len() == before && !reader.reader_exhausted() {
                 return Err(

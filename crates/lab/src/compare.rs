@@ -32,6 +32,7 @@ pub use outcome::ComparedOutcome;
 pub use read::{ReadError, ReadReport};
 pub(crate) use stages::signed_ms;
 pub use stages::{ComparedCount, ComparedStage};
+pub(crate) use text::MEASURE_AGAIN;
 
 /// Maximum probability that any difference is found between equal reports.
 const CHANCE: f64 = 0.05;

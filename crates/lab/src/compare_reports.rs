@@ -6,10 +6,12 @@ use clap::Args;
 use tautline_proto::time::Span;
 use tautline_ui::failure::Failure;
 use tautline_ui::readers::span;
-use tautline_ui::report_file::{FileFormat, ReportFiles};
+use tautline_ui::report_file::{FileFormat, ReportFiles, ReportKind};
 
 use crate::answer::Reporting;
-use crate::compare::{CompareOptions, Compared, ComparedOutcome, ReadError, ReadReport};
+use crate::compare::{
+    CompareOptions, Compared, ComparedOutcome, MEASURE_AGAIN, ReadError, ReadReport,
+};
 use crate::page;
 
 const SHORT_HELP: &str = r#"Examples:
@@ -29,11 +31,11 @@ recv, call or serve. Rows are matched by name. If each report has one stream,
 the streams are matched whatever their settings, and everything is compared
 except items that follow from the settings. Items of only one report are listed.
 
-Each stage is listed with its median in both reports and the difference in
-milliseconds, with a bar, judged or not. The verdict is no difference; no
-regression (no judged figure is worse, and a stage differs); better; WORSE; or
-UNDECIDED. A report of one run has no seconds: its misses are judged, and its
-latency by the median of the run.
+The verdict comes first: no difference; no regression (no judged figure is
+worse, and a stage differs); better; WORSE; or UNDECIDED. Each stage is listed
+with its median in both reports and the difference in milliseconds, with a bar,
+judged or not. A report of one run has no seconds: its misses are judged, and
+its latency by the median of the run.
 
 Times are compared by the median and the 99th percentile of each second (the
 maximum if one second in ten has fewer than 1000 values): the latency, each
@@ -106,7 +108,7 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<(), Failure> {
     let (first, second) = (read(&flags.first)?, read(&flags.second)?);
     if let Some([one, other]) = first.commands_that_differ(&second) {
         return Err(Failure::undecided(format!(
-            "cannot compare {} (taut {one}) with {} (taut {other}); use two reports of the same \
+            "cannot compare {} (taut {one}) with {} (taut {other})\nhint: use two reports of the same \
              command",
             flags.first.display(),
             flags.second.display()
@@ -125,21 +127,27 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<(), Failure> {
     judged(&compared, flags).map_or(Ok(()), Err)
 }
 
-/// Why the second report may be a regression, with the fix.
+/// Why the second report may be a regression, with the fix. Without a message if the printed text
+/// begins with it.
 fn judged(compared: &Compared, flags: &CompareFlags) -> Option<Failure> {
     let (first, second) = (flags.first.display(), flags.second.display());
     let because = compared.because.join("; ");
-    match compared.outcome {
-        ComparedOutcome::Same | ComparedOutcome::NoRegression | ComparedOutcome::Better => None,
-        ComparedOutcome::Worse => Some(Failure::running(format!(
-            "{second} is worse than {first}: {because}; repeat both measurements to rule out the \
-             machine"
-        ))),
-        ComparedOutcome::Undecided => Some(Failure::undecided(format!(
-            "unknown whether {second} is worse than {first}: {because}; measure both with the \
-             same command for at least 8 s"
-        ))),
-    }
+    let failure = match compared.outcome {
+        ComparedOutcome::Same | ComparedOutcome::NoRegression | ComparedOutcome::Better => {
+            return None;
+        }
+        ComparedOutcome::Worse => Failure::running(format!(
+            "{second} is worse than {first}: {because}\nhint: repeat both measurements to rule out \
+             the machine"
+        )),
+        ComparedOutcome::Undecided => Failure::undecided(format!(
+            "unknown whether {second} is worse than {first}: {because}\nhint: {MEASURE_AGAIN}"
+        )),
+    };
+    Some(match flags.reporting.report {
+        ReportKind::Text => failure.already_shown(),
+        ReportKind::Json | ReportKind::Html | ReportKind::None => failure,
+    })
 }
 
 #[cfg(test)]

@@ -207,20 +207,20 @@ fn check(devices: &[&NamedDevice], shape: &MarkShape) -> Result<(), Failure> {
     let (channel, channels) = (shape.channel, shape.channels);
     if channel as usize > channels.count() {
         return Err(Failure::usage(format!(
-            "--channel {channel} exceeds --channels {channels}; use --channel {channels} or less, \
+            "--channel {channel} exceeds --channels {channels}\nhint: use --channel {channels} or less, \
              or --channels {channel}"
         )));
     }
     for device in devices {
         if matches!(device.spec, DeviceSpec::Software(SoftwareSpec::Standard(_))) {
             return Err(Failure::usage(
-                "file:- has no clock; choose devices that `taut devices` lists",
+                "file:- has no clock\nhint: choose devices that `taut devices` lists",
             ));
         }
     }
     if devices.iter().all(|device| is_joined_to_nothing(&device.spec)) {
         return Err(Failure::usage(
-            "these virtual cards are not connected; use virtual:?cable=NAME for both, or one with \
+            "these virtual cards are not connected\nhint: use virtual:?cable=NAME for both, or one with \
              virtual:?loopback=48",
         ));
     }

@@ -33,6 +33,7 @@ use tautline_proto::time::Span;
 use crate::report::HostDescription;
 pub(crate) use agent::LONGEST_NOISE;
 pub use agent::serve;
+pub(crate) use children::last_message;
 pub use confined::{ChildLimits, Used};
 pub use error::HostError;
 pub(crate) use lines::{BoundedLine, lines_within};
@@ -82,7 +83,7 @@ impl LabHost {
         command.process_group(0);
         let mut agent = command.spawn().map_err(|error| HostError::NotStarted {
             place: place.to_string(),
-            why: format!("{program}: {error}; is it installed?"),
+            why: format!("{program}: {error}\nhint: install {program}, or check PATH"),
         })?;
         let to = agent.stdin.take();
         let from = agent.stdout.take().map(lines).unwrap_or_else(nobody);
@@ -123,7 +124,10 @@ impl LabHost {
         // Login messages arrive here too.
         serde_json::from_value(said).map_err(|_| HostError::NotStarted {
             place,
-            why: format!("unexpected output '{}'; is `taut` installed there?", first(&line, 80)),
+            why: format!(
+                "unexpected output '{}'\nhint: check that `taut` is installed there",
+                first(&line, 80)
+            ),
         })
     }
 
@@ -252,7 +256,7 @@ impl LabHost {
             }
         }
         Err(self.refused(&format!(
-            "no datagram from {} arrived at any of its addresses; set a reachable one with --at",
+            "no datagram from {} arrived at any of its addresses\nhint: set a reachable one with --at",
             other.place
         )))
     }
@@ -396,10 +400,10 @@ impl LabHost {
         match &self.place {
             HostPlace::Local => String::new(),
             HostPlace::Namespace(_) => {
-                "; `ip netns list` lists the names, and entering needs root".to_owned()
+                "\nhint: `ip netns list` lists the names; run as root to enter one".to_owned()
             }
             HostPlace::Ssh(host) => format!(
-                "; `ssh -o BatchMode=yes {host} taut --version` must work, without a password"
+                "\nhint: `ssh -o BatchMode=yes {host} taut --version` must work, without a password"
             ),
         }
     }
@@ -423,7 +427,7 @@ impl Drop for LabHost {
 
 /// Maximum length of an agent's line: a piece of a file, with up to six bytes per byte.
 const LINE: usize = 8 * PIECE;
-const TOO_LONG: &str = "its line is longer than 2 MiB; is it `taut`?";
+const TOO_LONG: &str = "its line is longer than 2 MiB\nhint: check that its `taut` is this program";
 /// Lines buffered; a writer of more blocks.
 const WAITING: usize = 1024;
 

@@ -215,7 +215,7 @@ fn refuse_loop(flags: &ImpairFlags, listen: &Resolved, to: &Resolved) -> Result<
     let heard = [to.0, to.1].into_iter().find(|to| ours.contains(&to.port()));
     let Some(heard) = heard.filter(|heard| !apart && hears(heard.ip())) else { return Ok(()) };
     Err(Failure::usage(format!(
-        "--to {}: the relay itself receives {heard} at --listen {}, an endless loop; use the \
+        "--to {}: the relay itself receives {heard} at --listen {}, an endless loop\nhint: use the \
          receiver's address, with UDP ports at least two apart from the relay's",
         flags.to, flags.listen
     )))
@@ -229,7 +229,7 @@ fn is_own(ip: IpAddr) -> bool {
 fn read_trace(path: &std::path::Path) -> Result<Trace, Failure> {
     let failed = |why: String| Failure::open(format!("cannot read {}: {why}", path.display()));
     let text = std::fs::read_to_string(path)
-        .map_err(|error| failed(format!("{error}; check the path")))?;
+        .map_err(|error| failed(format!("{error}\nhint: check the path")))?;
     Trace::read(&text).map_err(|error| failed(error.to_string()))
 }
 

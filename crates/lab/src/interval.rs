@@ -241,7 +241,7 @@ fn nothing_of(modes: &[PacingMode], report: &LabReport) -> Option<String> {
 }
 
 pub(crate) fn unread(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::open(format!("cannot read {}: {error}; check the path", path.display()))
+    Failure::open(format!("cannot read {}: {error}\nhint: check the path", path.display()))
 }
 
 fn heard(flags: &IntervalFlags, address: &Address, answer: &Answer) -> Result<LabReport, Failure> {
@@ -256,7 +256,7 @@ fn heard(flags: &IntervalFlags, address: &Address, answer: &Answer) -> Result<La
         StreamPlace::Ethernet(place) => Socket::ethernet(&ethernet_receiver(&place))?,
         StreamPlace::Tcp(_) => {
             let why = format!("{address} is TCP, which does not preserve packets");
-            return Err(Failure::usage(format!("{why}; capture it and use --pcap FILE")));
+            return Err(Failure::usage(format!("{why}\nhint: capture it and use --pcap FILE")));
         }
     };
     answer.tell(&format!("listening at {address} for {}", flags.duration));
@@ -318,11 +318,11 @@ pub fn of_capture(file: impl Read + Send, rate: Rate) -> LabReport {
 
 fn nothing(few: usize) -> String {
     match few {
-        0 => "it has no RTP and no AVTP; capture the interface that carries the stream, such as \
+        0 => "it has no RTP and no AVTP\nhint: capture the interface that carries the stream, such as \
               tcpdump -i eth0 -w FILE 'udp or ether proto 0x22f0'"
             .to_owned(),
         few => format!(
-            "too few packets: {few} look like RTP or AVTP, and a stream needs {MIN}; capture for \
+            "too few packets: {few} look like RTP or AVTP, and a stream needs {MIN}\nhint: capture for \
              longer"
         ),
     }

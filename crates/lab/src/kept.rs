@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use tautline_io::thread::affinity::pin_to;
-use tautline_io::thread::{Scheduler, memory, spawn};
+use tautline_io::thread::{Granted, Scheduler, memory, spawn};
 
 /// Runs `run` on `core` with `scheduler`. If the system refuses either, nothing runs, and the error
 /// includes the fix.
@@ -22,18 +22,18 @@ pub(crate) fn spawn_on<T: Send + 'static>(
         started.recv().ok().map(|()| run())
     })
     .map_err(|error| {
-        format!("cannot start its thread: {error}; end other programs or raise ulimit -u")
+        format!("cannot start its thread: {error}\nhint: end other programs or raise ulimit -u")
     })?;
     let kept = hear.recv().unwrap_or_else(|_| Err(std::io::Error::other("the thread ended")));
     let refused = if granted.is_granted() {
         kept.err().map(|error| {
             format!(
-                "cannot pin its thread to core {core}: {error}; choose an allowed core (taskset \
+                "cannot pin its thread to core {core}: {error}\nhint: choose an allowed core (taskset \
                  -p $$), and no deadline scheduler, which needs all cores"
             )
         })
     } else {
-        Some(format!("its thread would run as {granted}; or choose --scheduler other"))
+        Some(format!("its thread would run as {}, or choose --scheduler other", refusal(granted)))
     };
     if let Some(why) = refused {
         drop(start);
@@ -44,6 +44,11 @@ pub(crate) fn spawn_on<T: Send + 'static>(
     // The thread waits for this.
     let _ = start.send(());
     Ok(thread)
+}
+
+/// Why the system refused a scheduler, with the fix as a hint.
+pub(crate) fn refusal(granted: Granted) -> String {
+    granted.to_string().replacen("; ", "\nhint: ", 1)
 }
 
 /// Locks memory, as logs must not be paged out during a run; returns a note if that fails.

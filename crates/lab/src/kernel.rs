@@ -168,7 +168,7 @@ pub(crate) fn run(flags: &KernelFlags) -> Result<(), Failure> {
         let frames = flags.rate.frames_within(ptime).count();
         if frames == 0 {
             return Err(Failure::usage(format!(
-                "--ptime {ptime} is shorter than a frame at {}; use for example 1ms",
+                "--ptime {ptime} is shorter than a frame at {}\nhint: use for example 1ms",
                 flags.rate
             )));
         }
@@ -319,11 +319,14 @@ const NO_CORE: &str = "this program may use no core";
 fn check(options: &KernelOptions, case: &KernelCase) -> Result<(), String> {
     let PacketShape { ptime, payload } = case.packets;
     if case.count == 0 {
-        return Err(format!("no packet of {ptime} fits in {}; use --duration", options.duration));
+        return Err(format!(
+            "no packet of {ptime} fits in {}\nhint: use a longer --duration",
+            options.duration
+        ));
     }
     if payload + HEADER > LARGEST {
         return Err(format!(
-            "{payload} bytes of sound do not fit a datagram; use a shorter --ptime"
+            "{payload} bytes of sound do not fit a datagram\nhint: use a shorter --ptime"
         ));
     }
     Ok(())
@@ -333,7 +336,7 @@ fn answered(errno: i32) -> Result<(), String> {
     match errno {
         0 => Ok(()),
         errno => Err(format!(
-            "receive error {}; see the kernel log (dmesg)",
+            "receive error {}\nhint: see the kernel log (dmesg)",
             std::io::Error::from_raw_os_error(errno)
         )),
     }

@@ -67,7 +67,7 @@ fn case(text: &str) -> Result<SweepCase, String> {
     let found = RUNGS.into_iter().find(|case| case.name == text);
     found.ok_or_else(|| {
         let names = RUNGS.map(|case| format!("`{}` ({})", case.name, case.latency)).join(", ");
-        format!("unknown case '{text}'; available: {names}")
+        format!("unknown case '{text}'\nhint: the cases are {names}")
     })
 }
 

@@ -77,7 +77,9 @@ impl FromStr for ResourceLimit {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut all = NAMES.iter().zip(RESOURCE_LIMITS);
         let found = all.find(|(name, _)| **name == text).map(|(_, hunger)| hunger);
-        found.ok_or_else(|| format!("unknown limit '{text}'; available: {}", NAMES.join(", ")))
+        found.ok_or_else(|| {
+            format!("unknown limit '{text}'\nhint: the limits are {}", NAMES.join(", "))
+        })
     }
 }
 

@@ -175,11 +175,13 @@ impl LoadgenReport {
 
 #[derive(Debug, Error)]
 pub enum LoadgenError {
-    #[error("{what} {address}: {error}; is the address right, and the port free?")]
+    #[error("{what} {address}: {error}\nhint: check the address, and that the port is free")]
     Socket { what: &'static str, address: SocketAddr, error: io::Error },
     #[error("cannot send multicast via the network of {address}: {error}")]
     NoNetwork { address: SocketAddr, error: io::Error },
-    #[error("cannot run stress-ng: {0}; install it (apt install stress-ng), or use --load spin")]
+    #[error(
+        "cannot run stress-ng: {0}\nhint: install it (apt install stress-ng), or use --load spin"
+    )]
     NoStressNg(io::Error),
     #[error("stress-ng {words} ended with {status}: {said}")]
     StressNg { words: String, status: String, said: String },

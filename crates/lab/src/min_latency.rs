@@ -164,7 +164,7 @@ fn options(flags: &MinLatencyFlags, plan: &LabStream) -> Result<MinLatencyOption
     };
     Err(Failure::usage(format!(
         "no latency to try from {first} to {max_latency}: packets and the receiver's buffer take \
-         {taken}; use a greater {greater}, or a shorter --ptime or --period"
+         {taken}\nhint: use a greater {greater}, or a shorter --ptime or --period"
     )))
 }
 
@@ -174,7 +174,7 @@ fn refuse_longer_than_noise(plan: &LabStream, hold: Span) -> Result<(), Failure>
         false => Ok(()),
         true => Err(Failure::usage(format!(
             "cannot hold for {hold}: generated noise lasts at most an hour, including --settle \
-             and 3 s; use a shorter --hold, or set --input"
+             and 3 s\nhint: use a shorter --hold, or set --input"
         ))),
     }
 }
@@ -339,7 +339,7 @@ impl Tries {
         let max_latency = options.latency(options.steps());
         let why = self.failed.last().map_or("", |(_, why)| why);
         format!(
-            "no latency up to {max_latency} passed (last: {why}); for device xruns use more --periods or \
+            "no latency up to {max_latency} passed (last: {why})\nhint: for device xruns use more --periods or \
              a longer --period, otherwise a greater --max-latency"
         )
     }

@@ -156,7 +156,7 @@ pub(crate) fn run(flags: &MouthToEarFlags) -> Result<(), Failure> {
     if let Some(folder) = &flags.keep {
         std::fs::create_dir_all(folder).map_err(|error| {
             Failure::open(format!(
-                "cannot create folder {}: {error}; choose a writable one",
+                "cannot create folder {}: {error}\nhint: choose a writable folder",
                 folder.display()
             ))
         })?;
@@ -234,7 +234,7 @@ fn cases(flags: &MouthToEarFlags) -> Result<Vec<CaseOrNot>, Failure> {
     let cases: Vec<_> = all().filter(is_asked).collect();
     match cases.is_empty() {
         true => Err(Failure::usage(format!(
-            "no row matches {}; use --full, or part of: {}",
+            "no row matches {}\nhint: use --full, or part of: {}",
             flags.only.join(" or "),
             all().map(|case| name(&case)).collect::<Vec<_>>().join("; ")
         ))),

@@ -194,7 +194,7 @@ fn one(
     let latency = median_of(&outcome);
     let [Some(sender), Some(receiver)] = outcome.used else {
         return Ok(Err(
-            "cannot read the CPU time of its programs; does the kernel have CONFIG_SCHED_INFO?"
+            "cannot read the CPU time of its programs\nhint: the kernel needs CONFIG_SCHED_INFO"
                 .into(),
         ));
     };

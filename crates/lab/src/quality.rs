@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
-use tautline_ui::failure::Failure;
+use tautline_ui::failure::{Failure, on_one_line};
 use tautline_ui::read_sound;
 use tautline_ui::readers::rate;
 
@@ -122,10 +122,10 @@ pub(crate) fn run(flags: &QualityFlags) -> Result<(), Failure> {
             let lasts = sound.rate.span_of(Frames::from_len(sound.frames()));
             // Agents have their own folders.
             let whole = std::path::absolute(path).map_err(|error| {
-                Failure::open(format!("{}: {error}; check the path", path.display()))
+                Failure::open(format!("{}: {error}\nhint: check the path", path.display()))
             })?;
             let path = whole.to_str().map(str::to_owned).ok_or_else(|| {
-                Failure::usage(format!("{} is not valid UTF-8; rename it", whole.display()))
+                Failure::usage(format!("{} is not valid UTF-8\nhint: rename it", whole.display()))
             })?;
             (SentSound::File { path, channels: sound.channels.len() }, sound.rate, lasts)
         }
@@ -165,7 +165,7 @@ fn cases(flags: &QualityFlags) -> Vec<CarriedCase> {
 fn line(row: &ReportRow) -> String {
     let verdict = row.figures.iter().find(|figure| figure.key == "verdict");
     let found = match (&row.invalid, verdict.and_then(|figure| figure.value.as_str())) {
-        (Some(why), _) => format!("invalid: {why}"),
+        (Some(why), _) => format!("invalid: {}", on_one_line(why)),
         (None, verdict) => verdict.unwrap_or("no verdict").replace('_', " "),
     };
     format!("{}: {found}", row.name)
@@ -173,6 +173,9 @@ fn line(row: &ReportRow) -> String {
 
 pub(crate) fn write(flags: &KnownSound) -> Result<(), Failure> {
     write_known(&flags.path, flags.rate, flags.bits).map_err(|error| {
-        Failure::open(format!("cannot write {}: {error}; is the disk full?", flags.path.display()))
+        Failure::open(format!(
+            "cannot write {}: {error}\nhint: check the path and the free space",
+            flags.path.display()
+        ))
     })
 }

@@ -75,7 +75,7 @@ const SHORTEST: Span = Span::from_millis(20);
 pub(crate) fn run(flags: &ResourceFlags) -> Result<(), Failure> {
     if flags.interval < SHORTEST {
         return Err(Failure::usage(format!(
-            "--interval {} is shorter than the kernel's resolution of CPU time; use at least \
+            "--interval {} is shorter than the kernel's resolution of CPU time\nhint: use at least \
              {SHORTEST}",
             flags.interval
         )));
@@ -128,7 +128,9 @@ pub fn measure(options: &SamplerOptions, stop: &Stop) -> Result<LabReport, Strin
         report.rows.push(record.process_row(index).unwrap_or_else(|| {
             ReportRow::invalid(
                 format!("process {pid}"),
-                format!("no process {pid}, or it ended at once; `pgrep NAME` finds process IDs"),
+                format!(
+                    "no process {pid}, or it ended at once\nhint: `pgrep NAME` finds process IDs"
+                ),
             )
         }));
     }

@@ -9,7 +9,7 @@ use tautline_io::thread::Scheduler;
 use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
 use tautline_proto::units::Rate;
-use tautline_ui::failure::Failure;
+use tautline_ui::failure::{Failure, on_one_line};
 use tautline_ui::readers::{parse, rate, span};
 use tautline_ui::screen;
 
@@ -162,7 +162,7 @@ impl StreamFlags {
         if plan.latency < least {
             return Err(Failure::usage(format!(
                 "--latency {} is less than the {least} that packets of {} and the buffer of {} periods of {} frames \
-                 take; use --latency {least} or more, or a shorter --ptime or --period",
+                 take\nhint: use --latency {least} or more, or a shorter --ptime or --period",
                 plan.latency, plan.ptime, plan.periods, plan.period
             )));
         }
@@ -237,7 +237,7 @@ fn ending(left: Duration) -> String {
 
 pub(crate) fn line(row: &ReportRow) -> String {
     let found = match (&row.invalid, crate::report::text::measured(row)) {
-        (Some(why), _) => format!("invalid: {why}"),
+        (Some(why), _) => format!("invalid: {}", on_one_line(why)),
         (None, Some(middle)) => middle,
         (None, None) => "nothing measured".to_owned(),
     };

@@ -140,7 +140,7 @@ pub fn cases(period: Span) -> Vec<SchedulerCase> {
 pub(crate) fn run(flags: &SchedulerFlags) -> Result<(), Failure> {
     if let Some(scheduler) = &flags.streams.scheduler {
         return Err(Failure::usage(format!(
-            "--scheduler {scheduler}: this experiment sets the scheduler; select cases with --case"
+            "--scheduler {scheduler}: this experiment sets the scheduler\nhint: select cases with --case"
         )));
     }
     let period = flags.streams.rate.span_of(Frames::new(i64::from(flags.shape.blocks.period)));
@@ -150,7 +150,8 @@ pub(crate) fn run(flags: &SchedulerFlags) -> Result<(), Failure> {
         asked.retain(|case| flags.case.iter().any(|begin| case.name.starts_with(begin)));
         if asked.is_empty() {
             return Err(Failure::usage(format!(
-                "no case name starts with this; available: {}",
+                "no case name starts with {}\nhint: the cases are {}",
+                flags.case.join(" or "),
                 names.join("; ")
             )));
         }

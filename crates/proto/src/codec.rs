@@ -237,30 +237,32 @@ impl Coding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotCoded {
     /// Unsupported sample rate.
-    #[error("Opus requires 48000 Hz, but the stream has {0}; use --rate 48000")]
+    #[error("Opus requires 48000 Hz, but the stream has {0}\nhint: use --rate 48000")]
     Rate(Rate),
     /// Too many channels.
     #[error(
-        "Opus requires 1 or 2 channels, but the stream has {0}; use --map, or --format lossless24"
+        "Opus requires 1 or 2 channels, but the stream has {0}\nhint: use --map, or --format lossless24"
     )]
     Channels(Channels),
     /// Unsupported packet time.
-    #[error("Opus requires packets of 2.5, 5, 10 or 20 ms; use --ptime 5ms")]
+    #[error("Opus requires packets of 2.5, 5, 10 or 20 ms\nhint: use --ptime 5ms")]
     Packet(Frames),
     /// Packet time unsupported for speech.
-    #[error("Opus requires speech packets of 10 or 20 ms; use --ptime 10ms, or --format opus")]
+    #[error(
+        "Opus requires speech packets of 10 or 20 ms\nhint: use --ptime 10ms, or --format opus"
+    )]
     VoicePacket(Frames),
     /// Bitrate out of range.
-    #[error("invalid Opus bit rate, {0} bit/s: must be 6 to 510 kbit/s; use --bitrate 96k")]
+    #[error("invalid Opus bit rate, {0} bit/s: must be 6 to 510 kbit/s\nhint: use --bitrate 96k")]
     Bitrate(u32),
     /// Too few bits per packet for sound: libopus would send silence.
     #[error(
-        "{0} bit/s are too few for Opus in packets of {packet} (less than 3 bytes each); use a higher --bitrate or a longer --ptime",
+        "{0} bit/s are too few for Opus in packets of {packet} (less than 3 bytes each)\nhint: use a higher --bitrate or a longer --ptime",
         packet = Opus::RATE.span_of(*.1)
     )]
     FewBits(u32, Frames),
     /// So few frames that the header would be longer than the sound.
-    #[error("packets of {0} frames are too short to compress; use a longer --ptime")]
+    #[error("packets of {0} frames are too short to compress\nhint: use a longer --ptime")]
     TooShort(Frames),
 }
 

@@ -199,7 +199,7 @@ pub enum Ended {
 
 /// Error of opening or running a device, with the fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{tried}: {answer}; {hint}")]
+#[error("{tried}: {answer}\nhint: {hint}")]
 pub struct DeviceError {
     /// Attempted operation, with the device's name.
     pub tried: String,

@@ -37,13 +37,15 @@ pub fn printable(text: &str, max: usize) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpanError {
     /// Number without a unit.
-    #[error("`{0}` has no unit; write {0}ms, or ns, us, s, min or h")]
+    #[error("`{0}` has no unit\nhint: write {0}ms, or ns, us, s, min or h")]
     Unit(String),
     /// Not a number with a unit.
-    #[error("`{0}` is not a duration; write a number with its unit, such as 125us, 1.5ms or 10s")]
+    #[error(
+        "`{0}` is not a duration\nhint: write a number with its unit, such as 125us, 1.5ms or 10s"
+    )]
     Figure(String),
     /// Longer than [`Span`] holds, or finer than a nanosecond.
-    #[error("`{0}` is out of range; write a duration from 1ns to 292 years")]
+    #[error("`{0}` is out of range\nhint: write a duration from 1ns to 292 years")]
     Range(String),
 }
 

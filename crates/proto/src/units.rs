@@ -13,10 +13,10 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// Frame rate outside [`Rate::SUPPORTED`].
-    #[error("unsupported rate, {0} Hz; use {all}", all = Rate::listed(|_| true))]
+    #[error("unsupported rate, {0} Hz\nhint: use {all}", all = Rate::listed(|_| true))]
     Rate(u32),
     /// Channel count outside 1 to [`Channels::MAX`].
-    #[error("unsupported channel count, {0}; use 1 to 64")]
+    #[error("unsupported channel count, {0}\nhint: use 1 to 64")]
     Channels(u32),
 }
 

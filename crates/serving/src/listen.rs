@@ -21,12 +21,12 @@ pub enum ListenError {
         list.display()
     )]
     NoTrustedPeers { address: SocketAddr, list: PathBuf },
-    #[error("{0} is reachable from other hosts, and this host has no key; run taut id first")]
+    #[error("{0} is reachable from other hosts, and this host has no key\nhint: run taut id first")]
     NoIdentity(SocketAddr),
-    #[error("cannot listen on TCP {address}: {error}; {}", hint(error))]
+    #[error("cannot listen on TCP {address}: {error}\nhint: {}", hint(error))]
     Bind { address: SocketAddr, error: std::io::Error },
     #[error(
-        "cannot start the server's thread: {0}; check this user's limits (ulimit -u, ulimit -n)"
+        "cannot start the server's thread: {0}\nhint: check this user's limits (ulimit -u, ulimit -n)"
     )]
     Thread(std::io::Error),
     #[error(transparent)]
@@ -36,7 +36,7 @@ pub enum ListenError {
 fn hint(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::AddrNotAvailable => {
-            "not an address of this machine: set --listen to one that ip address shows, or to 0.0.0.0 for all"
+            "set --listen to an address that `ip address` shows, or to 0.0.0.0 for all"
         }
         std::io::ErrorKind::PermissionDenied => {
             "ports below 1024 need root: set another with --listen HOST:PORT"

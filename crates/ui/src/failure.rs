@@ -74,6 +74,12 @@ impl Failure {
     pub fn open(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), status: 3 }
     }
+
+    /// Only the status: the output begins with the message.
+    #[must_use]
+    pub fn already_shown(self) -> Self {
+        Self { sentence: String::new(), ..self }
+    }
 }
 
 impl fmt::Display for Failure {
@@ -119,6 +125,9 @@ impl From<clap::Error> for Failure {
             sentence.push_str(begins);
             sentence.push_str(line);
         }
+        if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidValue) {
+            sentence = reason_once(&sentence, given);
+        }
         // The parser of a value names what it accepts.
         if hints.is_empty() && error.kind() != ErrorKind::ValueValidation {
             hints.push(format!("see {} --help", called(&text)));
@@ -126,6 +135,48 @@ impl From<clap::Error> for Failure {
         hints.iter().for_each(|hint| sentence += &format!("\n{HINT}{hint}"));
         Self::usage(sentence)
     }
+}
+
+/// Shortens the reason after `invalid value '…' for '…': `. It repeats neither the value nor
+/// `invalid`, and a range is in words.
+fn reason_once(sentence: &str, given: &str) -> String {
+    let head = format!("invalid value '{given}' for ");
+    let parts = sentence.strip_prefix(&head).and_then(|rest| rest.split_once("': "));
+    let Some((option, reason)) = parts else { return sentence.to_owned() };
+    let begins = format!("{head}{option}'");
+    if let Some(range) = range_in_words(reason) {
+        return format!("{begins}: {range}");
+    }
+    // A device's reason begins with its name.
+    let own = reason.strip_prefix(&format!("{given}: ")).unwrap_or(reason);
+    let Some(invalid) = own.strip_prefix("invalid ") else { return sentence.to_owned() };
+    let shown = [format!("'{given}'"), format!("{given:?}"), format!("`{given}`")];
+    let whole = shown.iter().find_map(|shown| invalid.split_once(shown.as_str()));
+    let is_whole = |noun: &str| !noun.contains(['\'', '"', '`']) && !noun.ends_with(" in ");
+    match whole.filter(|(noun, _)| is_whole(noun)) {
+        Some((_, "")) => begins,
+        Some((_, reason)) => format!("{begins}: {}", reason.trim_start_matches([':', ';', ' '])),
+        None => {
+            format!("{begins}: cannot use the {}", invalid.replace(&format!(" in '{given}'"), ""))
+        }
+    }
+}
+
+/// Converts `0 is not in 1..=9`, clap's reason, to `must be 1 to 9`.
+fn range_in_words(reason: &str) -> Option<String> {
+    let (given, range) = reason.split_once(" is not in ")?;
+    let (first, end) = range.split_once("..")?;
+    let (given, first): (i128, i128) = (given.parse().ok()?, first.parse().ok()?);
+    let last: i128 = match end.strip_prefix('=') {
+        Some(last) => last.parse().ok()?,
+        None => end.parse::<i128>().ok()? - 1,
+    };
+    // The end of a range without one is that of its type.
+    let ends: [i128; 4] = [u16::MAX.into(), u32::MAX.into(), i64::MAX.into(), u64::MAX.into()];
+    Some(match given < first && ends.contains(&last) {
+        true => format!("must be at least {first}"),
+        false => format!("must be {first} to {last}"),
+    })
 }
 
 /// Returns whether a tip of clap helps. No option is a value here, so `-- --option` never does. A
@@ -234,6 +285,25 @@ mod tests {
             ("--mute", "--max-transit-time", 13),
         ] {
             assert_eq!(levenshtein(one, other), count, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn reason_of_an_invalid_value_is_not_repeated() {
+        for (given, reason, shown) in [
+            ("0", "0 is not in 1..=1024", ": must be 1 to 1024"),
+            ("128", "128 is not in 0..128", ": must be 0 to 127"),
+            ("0", "0 is not in 1..=4294967295", ": must be at least 1"),
+            ("70000", "70000 is not in 68..=65535", ": must be 68 to 65535"),
+            ("x", "invalid key \"x\": must be longer", ": must be longer"),
+            ("5", "invalid share '5'", ""),
+            ("5", "`5` has no unit", ": `5` has no unit"),
+            ("a:b=c", "a:b=c: invalid value 'c'", ": cannot use the value 'c'"),
+            ("a?id=7", "invalid id '7' in 'a?id=7': be 8", ": cannot use the id '7': be 8"),
+        ] {
+            let sentence = format!("invalid value '{given}' for '--x <Y>'");
+            let shortened = reason_once(&format!("{sentence}: {reason}"), given);
+            assert_eq!(shortened, format!("{sentence}{shown}"));
         }
     }
 

@@ -11,9 +11,12 @@ use tautline_proto::time::Span;
 use crate::failure::{Failure, with_hints};
 use crate::live;
 
-/// Prints `error: …`, and the fix on a line `hint: …`.
+/// Prints `error: …`, and the fix on a line `hint: …`; nothing for a failure that is already shown.
 pub fn complain(failure: &Failure) {
-    print_message("error", &failure.to_string());
+    let message = failure.to_string();
+    if !message.is_empty() {
+        print_message("error", &message);
+    }
 }
 
 pub fn tell(sentence: &str) {

@@ -78,7 +78,9 @@ pub(crate) fn complain(sentence: &str) {
     if sentence.is_empty() {
         return;
     }
-    let Ok(sentence) = CString::new(sentence.replace('\0', "?")) else { return };
+    // The handler expects one line.
+    let sentence = sentence.replace("\nhint: ", "; ").replace('\0', "?");
+    let Ok(sentence) = CString::new(sentence) else { return };
     if let Some(say) = ffi::say() {
         // SAFETY: the arguments match the format and are zero-terminated.
         unsafe {

@@ -259,7 +259,8 @@ fn truth(text: &str) -> Result<bool, String> {
 }
 
 fn wait(text: &str) -> Result<Span, String> {
-    let span = parse_span(text).map_err(|error| error.to_string())?;
+    // A complaint is one line.
+    let span = parse_span(text).map_err(|error| error.to_string().replace("\nhint: ", "; "))?;
     if (Span::ZERO..=MAX_WAIT).contains(&span) {
         return Ok(span);
     }

@@ -115,7 +115,7 @@ fn no_line_is_closed_by_any_coding_length_rate_or_channels_that_are_asked_for() 
                         },
                         Err(NotAsked::NoPackets(why)) => {
                             unsaid += 1;
-                            assert!(why.to_string().contains("; "), "{what}: {why}");
+                            assert!(why.to_string().contains("\nhint: "), "{what}: {why}");
                         }
                         Err(not) => panic!("{what}: {not:?}"),
                     }

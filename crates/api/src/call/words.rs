@@ -16,7 +16,7 @@ use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::Coding;
 use tautline_proto::text::printable;
 use tautline_proto::time::Span;
-use tautline_proto::units::{Channels, Rate};
+use tautline_proto::units::{Channels, Rate, UnitError};
 use thiserror::Error;
 
 /// Reason why a line is not a valid message, with its fix.
@@ -372,9 +372,12 @@ impl TryFrom<StreamJson> for StreamTerms {
     type Error = CallNonsense;
 
     fn try_from(said: StreamJson) -> Result<Self, CallNonsense> {
-        let rate = Rate::new(said.rate).map_err(|error| CallNonsense(error.to_string()))?;
-        let channels =
-            Channels::new(said.channels).map_err(|error| CallNonsense(error.to_string()))?;
+        // This message has its own hint.
+        let unsupported = |error: UnitError| {
+            CallNonsense(error.to_string().lines().next().unwrap_or_default().to_owned())
+        };
+        let rate = Rate::new(said.rate).map_err(unsupported)?;
+        let channels = Channels::new(said.channels).map_err(unsupported)?;
         let coding = Coding::named(&said.coding)
             .ok_or_else(|| CallNonsense("no coding that is known".to_owned()))?
             .usual_for(channels);

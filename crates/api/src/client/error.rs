@@ -5,6 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::address::WorkerAddress;
+use crate::split_hint;
 use crate::trust::{HostKey, TrustError};
 
 /// Why a request failed, each with its fix.
@@ -74,13 +75,13 @@ pub enum AskError {
         why: String,
     },
     /// The worker refused, with a reason.
-    #[error("{worker}: {error}")]
+    #[error("{worker}: {}", split_hint(error))]
     Refused {
         /// The worker.
         worker: WorkerAddress,
         /// HTTP status.
         status: u16,
-        /// The worker's message, with its fix.
+        /// The worker's message, on one line with its fix.
         error: String,
     },
     /// The response is invalid.

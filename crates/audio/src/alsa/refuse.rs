@@ -34,10 +34,7 @@ pub(super) fn not_opened(
         // `default` leads to a sound server on most desktops.
         libc::EHOSTDOWN | libc::ECONNREFUSED => (
             "its sound server does not respond".to_owned(),
-            format!(
-                "start it (systemctl --user start pipewire wireplumber); without it, {}",
-                name_one()
-            ),
+            format!("start it (systemctl --user start pipewire wireplumber), or {}", name_one()),
         ),
         libc::EACCES | libc::EPERM => (
             "permission denied".to_owned(),
@@ -73,11 +70,11 @@ fn name_one() -> String {
         })
         .collect();
     if names.is_empty() {
-        return "this machine has no card; `taut devices` lists other devices, `aplay -L` every PCM"
+        return "use another device (`taut devices`) or PCM (`aplay -L`), as this machine has no card"
             .to_owned();
     }
     format!(
-        "use one of {}; `taut devices` shows their settings, `aplay -L` lists other PCMs",
+        "use one of {} (`taut devices` shows their settings), or another PCM (`aplay -L`)",
         names.join(", ")
     )
 }

@@ -18,14 +18,14 @@ pub(super) enum Wakeup {
     Timer,
 }
 
-const OPTIONS: &str = "wakeup=timer, wakeup=card and format=S16_LE";
+const OPTIONS: &str = "wakeup=timer, wakeup=card or format=S16_LE";
 
 fn instead_of(option: &str) -> String {
     match option.split_once('=') {
         Some((key @ ("period" | "periods" | "rate" | "channels"), value)) => {
             format!("use --{key} {value}")
         }
-        _ => format!("the options are {OPTIONS}"),
+        _ => format!("use {OPTIONS}"),
     }
 }
 

@@ -7,12 +7,12 @@ const MAX_CHANNELS: usize = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoCanceller {
     #[error(
-        "echo cancellation supports 1 or 2 channels, not {}; use --channels 2 or --echo-cancel off",
+        "echo cancellation supports 1 or 2 channels, not {}\nhint: use --channels 2 or --echo-cancel off",
         .0.count()
     )]
     Channels(Channels),
     #[error(
-        "echo cancellation needs one rate for both devices, not {captured} and {played}; use --rate or --echo-cancel \
+        "echo cancellation needs one rate for both devices, not {captured} and {played}\nhint: use --rate or --echo-cancel \
          off"
     )]
     Rates { captured: Rate, played: Rate },

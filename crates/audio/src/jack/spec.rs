@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use tautline_proto::device::DeviceError;
 
-const OPTIONS: &str = "connect=none, connect=BEGINNING-OF-A-PORT and server=NAME";
+const OPTIONS: &str = "connect=none, connect=BEGINNING-OF-A-PORT or server=NAME";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Connect {
@@ -54,17 +54,14 @@ impl FromStr for JackSpec {
             let (key, value) = option.split_once('=').unwrap_or((option, ""));
             match (key, value) {
                 ("connect" | "server", "") => {
-                    return Err(refuse(
-                        format!("{key} has no value"),
-                        &format!("the options are {OPTIONS}"),
-                    ));
+                    return Err(refuse(format!("{key} has no value"), &format!("use {OPTIONS}")));
                 }
                 ("connect", "none") => spec.connect = Connect::Nothing,
                 ("connect", begin) => spec.connect = Connect::To(begin.to_owned()),
                 ("server", server) => spec.server = Some(server.to_owned()),
                 _ => {
                     let answer = format!("unknown option '{key}'");
-                    return Err(refuse(answer, &format!("the options are {OPTIONS}")));
+                    return Err(refuse(answer, &format!("use {OPTIONS}")));
                 }
             }
         }

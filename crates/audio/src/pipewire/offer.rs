@@ -39,7 +39,7 @@ fn not_both_ways(spec: &PipeWireSpec) -> DeviceError {
         tried: spec.to_string(),
         answer: "a duplex node is connected port by port".to_owned(),
         hint:
-            "remove as=stream and target, and connect it with pw-link; or use two nodes, one per direction"
+            "remove as=stream and target, and connect it with pw-link, or use two nodes, one per direction"
                 .to_owned(),
     }
 }

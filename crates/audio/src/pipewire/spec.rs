@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use tautline_proto::device::DeviceError;
 
-const OPTIONS: &str = "as=stream, target=NODE and force=yes";
+const OPTIONS: &str = "as=stream, target=NODE or force=yes";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipeWireSpec {
@@ -67,7 +67,7 @@ impl FromStr for PipeWireSpec {
                 ("target", node) => target = Some(node.to_owned()),
                 (key, _) => {
                     let answer = format!("unknown option '{key}'");
-                    return Err(refuse(&answer, &format!("the options are {OPTIONS}")));
+                    return Err(refuse(&answer, &format!("use {OPTIONS}")));
                 }
             }
         }

@@ -70,8 +70,9 @@ impl CablePlug {
             return Err(refused(answer, "use shorter or fewer periods"));
         }
         let cannot = |why: SharedError| {
-            let hint = "the cable's shared memory is there";
-            refused(why.to_string(), hint)
+            let why = why.to_string();
+            let (answer, hint) = why.split_once("\nhint: ").unwrap_or((&why, "try again"));
+            refused(answer.to_owned(), hint)
         };
         let file = loop {
             let file = SharedFile::open(&layout.file_name(name)).map_err(cannot)?;
@@ -91,7 +92,7 @@ impl CablePlug {
         })?;
         if end == End::Playing && !file.try_lock(PLAYED, Hold::Alone).map_err(cannot)? {
             let hint =
-                "use another name, or stop the other card; only --input captures from a cable";
+                "use another name, stop the other card, or capture from the cable with --input";
             return Err(refused("another card plays on it".to_owned(), hint));
         }
         file.lock(PLUGGING, Hold::Free, TIMEOUT).map_err(cannot)?;

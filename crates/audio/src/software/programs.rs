@@ -32,7 +32,8 @@ impl ProgramsEnd {
         let opened = ProgramsSocket::open(&folder, name, theirs, *settings);
         let (listening, programs) = opened.map_err(|error| {
             let sentence = error.to_string();
-            let (answer, hint) = sentence.rsplit_once("; ").unwrap_or((&sentence, "try again"));
+            let (answer, hint) =
+                sentence.split_once("\nhint: ").unwrap_or((&sentence, "try again"));
             let tried = format!("programs:{name}");
             DeviceError { tried, answer: answer.to_owned(), hint: hint.to_owned() }
         })?;

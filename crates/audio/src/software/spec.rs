@@ -18,7 +18,7 @@ use super::file::StandardInput;
 use super::virtual_card::Disappearance;
 
 pub(crate) const OPTIONS: &str =
-    "ppm, period, periods, tone, source, record, loopback, cable, delay, gone and back";
+    "ppm, period, periods, tone, source, record, loopback, cable, delay, unplug or replug";
 
 #[derive(Debug, Clone)]
 pub enum SoftwareSpec {
@@ -190,8 +190,11 @@ fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
                 options.cable = Some(parsed(given, value, hint)?);
             }
             "delay" => {
-                let refused =
-                    |error: SpanError| self::error(given, &error.to_string(), "as in delay=3.37ms");
+                let refused = |why: SpanError| {
+                    let why = why.to_string();
+                    let why = why.lines().next().unwrap_or_default();
+                    error(given, why, "write a time, such as delay=3.37ms")
+                };
                 let delay = parse_span(value).map_err(refused)?;
                 let before = || error(given, "delay is negative", "use delay=0ms or more");
                 options.delay =
@@ -201,7 +204,7 @@ fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
             "replug" => fault.1 = Some(span(given, value)?),
             _ => {
                 let answer = format!("unknown option '{key}'");
-                return Err(error(given, &answer, &format!("the options are {OPTIONS}")));
+                return Err(error(given, &answer, &format!("use {OPTIONS}")));
             }
         }
     }

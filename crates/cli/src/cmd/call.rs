@@ -22,7 +22,7 @@ use super::calls::{Calls, config, failure, tell_reports};
 use super::keys::{Pressed, PressedKeys};
 use super::stop_on_signals;
 use crate::control::{self, nothing};
-use crate::failure::Failure;
+use crate::failure::{Failure, on_one_line};
 use crate::flags::{
     CallFlags, CallHost, TransportFlag, bitrate, coding_in_line, latency, parse, span,
 };
@@ -109,7 +109,7 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
         asked.iter().for_each(|asked| asked.serve(|command| calls.change(command)));
         for command in keys.iter().flat_map(PressedKeys::pressed) {
             if let Err(why) = calls.change(command) {
-                voice.tell(&cannot_change(&why));
+                voice.tell(&on_one_line(&cannot_change(&why)));
             }
         }
         let microphone = calls.microphone();
@@ -208,7 +208,7 @@ impl CallLines {
                 let what = if one.is_some() { "several calls" } else { "no call" };
                 let hosts: Vec<_> = self.hosts.iter().map(ToString::to_string).collect();
                 Err(format!(
-                    "`{text}` is {what}; write {verb} alone for all, or one of {} after it",
+                    "`{text}` is {what}\nhint: write {verb} alone for all, or one of {} after it",
                     hosts.join(", ")
                 ))
             }
@@ -220,14 +220,14 @@ impl CallLines {
             "mute" => nothing(verb, rest, Command::Mute(true)),
             "unmute" => nothing(verb, rest, Command::Mute(false)),
             "hold" if self.of_files => Err(
-                "a held file would start from its beginning; quit and call again, or use --record".to_owned(),
+                "a held file would start from its beginning\nhint: quit and call again, or use --record".to_owned(),
             ),
             "hold" => Ok(Command::Hold(true, self.which(verb, rest)?)),
             "resume" => Ok(Command::Hold(false, self.which(verb, rest)?)),
             "volume" => Ok(Command::Volume(parse(rest)?)),
             "ptime" => match span(rest)? {
                 ptime if ptime < PTIME_RANGE.0 || ptime > PTIME_RANGE.1 => Err(format!(
-                    "packets have {} to {}; write a time such as ptime 5ms", PTIME_RANGE.0, PTIME_RANGE.1
+                    "packets have {} to {}\nhint: write a time such as ptime 5ms", PTIME_RANGE.0, PTIME_RANGE.1
                 )),
                 ptime => Ok(Command::Ptime(ptime)),
             },
@@ -235,17 +235,17 @@ impl CallLines {
             "bitrate" => Ok(Command::Bitrate(bitrate(rest)?)),
             "transport" => match TransportFlag::from_str(rest, true) {
                 Ok(way) => Ok(Command::Transport(way.paths(), way.name())),
-                Err(_) => Err(format!("unknown transport `{rest}`; write udp, tcp or auto")),
+                Err(_) => Err(format!("unknown transport `{rest}`\nhint: write udp, tcp or auto")),
             },
             "format" => Ok(Command::Format(coding_in_line(rest, "auto, ")?)),
             "latency" => match latency(rest)? {
                 LatencyRule::Chosen(asked) if asked > LONGEST_LINK_OFFSET => Err(format!(
-                    "the maximum latency is {LONGEST_LINK_OFFSET}; write latency {LONGEST_LINK_OFFSET} or less"
+                    "the maximum latency is {LONGEST_LINK_OFFSET}\nhint: write latency {LONGEST_LINK_OFFSET} or less"
                 )),
                 rule => Ok(Command::Latency(rule)),
             },
             "status" => nothing(verb, rest, Command::Status),
-            _ => Err("unknown change; write mute, unmute, hold, resume, volume, latency, ptime, format, \
+            _ => Err("unknown change\nhint: write mute, unmute, hold, resume, volume, latency, ptime, format, \
                 bitrate, transport, status or quit"
                 .into()),
         }

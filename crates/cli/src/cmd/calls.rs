@@ -16,7 +16,7 @@ use tautline_proto::time::Span;
 use tautline_report::CallReport;
 use tautline_report::text::{self, Detail};
 
-use crate::failure::{Failure, with_more};
+use crate::failure::{Failure, on_one_line, with_more};
 use crate::flags::{EchoFlag, EndFlags, RunFlags};
 use crate::messages::{self, cannot_change, changed, counted};
 use crate::page::{self, Drawing};
@@ -41,7 +41,7 @@ pub(super) fn config(
     let voice = flags.running.voice();
     let specs = (input.clone(), output.clone());
     let events = move |event: Event| match &event {
-        Event::Detail(sentence) => voice.detail(sentence),
+        Event::Detail(sentence) => voice.detail(&on_one_line(sentence)),
         Event::LongCoding(long, direction, streams, format) => {
             let spec = match direction {
                 Direction::Capture => &specs.0,
@@ -49,7 +49,7 @@ pub(super) fn config(
             };
             voice.tell(&messages::long_coding(long, (spec, *direction), *streams, format));
         }
-        Event::Note(sentence) => voice.tell(sentence),
+        Event::Note(sentence) => voice.tell(&on_one_line(sentence)),
         Event::EchoCancelled => {
             voice.tell("echo of the loudspeaker is cancelled in the microphone");
         }
@@ -107,7 +107,7 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
         CallEvent::MovedTo(CallPath::Tcp, Some(port)) => format!(
             "the sound now uses TCP; for less latency, open UDP port {port} in the firewall there"
         ),
-        CallEvent::CannotChange(why) => cannot_change(why),
+        CallEvent::CannotChange(why) => on_one_line(&cannot_change(why)),
         CallEvent::Away(_) if is_server => {
             "the control connection is lost; the sound continues while packets arrive".into()
         }
@@ -164,7 +164,7 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
             return named(format!("{peer} is no longer trusted here: {why}"));
         }
         CallEvent::Changed(terms) => format!("the call is now {}", in_words(terms)),
-        CallEvent::Failed(why) | CallEvent::Fault(why) => why.clone(),
+        CallEvent::Failed(why) | CallEvent::Fault(why) => on_one_line(why),
         CallEvent::Rejected(why) => return named(format!("{peer} was rejected: {}", why.as_str())),
         CallEvent::Stranger => {
             return named(format!("{peer} was rejected: its connection belongs to no call"));

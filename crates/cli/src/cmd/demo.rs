@@ -190,7 +190,7 @@ fn too_short(latency: Span, format: &StreamFormat, device: &Settings) -> Option<
     };
     Some(format!(
         "--latency {latency} is less than the {} of a packet and {periods} periods of {period}\n\
-         hint: {hint}; otherwise a --latency well above {0}",
+         hint: {hint}, or a --latency well above {0}",
         takes(periods)
     ))
 }

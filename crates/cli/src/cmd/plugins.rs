@@ -15,7 +15,7 @@ use tautline_host::process::ChildProgram;
 use tautline_host::scan::Skipped;
 
 use crate::config::named_workers;
-use crate::failure::Failure;
+use crate::failure::{Failure, on_one_line};
 use crate::flags::{PlainKind, Plugins};
 use crate::screen;
 pub(super) use folders::{missing_folders, offers};
@@ -86,8 +86,8 @@ pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
     }
     // Workers that answered are shown even if one did not.
     if !workers.is_empty() {
-        let skipped = here.as_ref().map_or(&[][..], PluginOffers::skipped);
-        failures.extend(keep_and_show(flags, &workers, skipped).err());
+        let skipped: Vec<_> = here.iter().flat_map(skipped_here).collect();
+        failures.extend(keep_and_show(flags, &workers, &skipped).err());
     }
     // Errors follow the list, to be seen.
     let Some(last) = failures.pop() else { return Ok(()) };
@@ -125,6 +125,14 @@ fn listed_here(offers: &PluginOffers) -> ListedWorker {
     let worker = host_name();
     let catalogue = Catalogue { version: VERSION, worker: worker.clone(), plugins };
     ListedWorker { address: None, name: worker, catalogue }
+}
+
+/// The skipped files, each with its reason on one line.
+fn skipped_here(offers: &PluginOffers) -> impl Iterator<Item = Skipped> {
+    offers
+        .skipped()
+        .iter()
+        .map(|Skipped { path, why }| Skipped { path: path.clone(), why: on_one_line(why) })
 }
 
 fn listed(address: &WorkerAddress) -> Result<ListedWorker, Failure> {

@@ -19,7 +19,7 @@ use tautline_serving::{Listening, serve_telling};
 
 use super::plugins::{missing_folders, offers};
 use super::stop_on_signals;
-use crate::failure::Failure;
+use crate::failure::{Failure, on_one_line};
 use crate::flags::WorkFlags;
 use crate::screen;
 use crate::show::observers;
@@ -51,7 +51,8 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
             .tell(&format!("{left_out} libraries or plugins are left out; taut plugins shows why"));
     }
     for skipped in offers.skipped() {
-        voice.detail(&format!("left out: {}: {}", skipped.path.display(), skipped.why));
+        let why = on_one_line(&skipped.why);
+        voice.detail(&format!("left out: {}: {why}", skipped.path.display()));
     }
     let options = WorkshopOptions {
         program,

@@ -84,27 +84,30 @@ fn stream(standing: &StreamStanding) -> String {
 pub(crate) fn cannot_change(why: &CannotChange) -> String {
     match why {
         CannotChange::Said(why) => why.clone(),
-        CannotChange::Over => "the run is over; restart taut".into(),
+        CannotChange::Over => "the run is over\nhint: restart taut".into(),
         CannotChange::Busy => {
-            "the device accepts no changes now; repeat this when it runs".into()
+            "the device accepts no changes now\nhint: repeat this when it runs".into()
         }
         CannotChange::Sending(refused) => send_refused(refused),
         CannotChange::Latency { address, refused } => latency_refused(address, refused),
         CannotChange::NoStream { asked, streams } => {
-            format!("there is no stream {}; write a number from 1 to {streams}, or none", asked + 1)
+            format!(
+                "there is no stream {}\nhint: write a number from 1 to {streams}, or none",
+                asked + 1
+            )
         }
         CannotChange::WhichStream => {
-            "several streams are received; write from N ADDRESS to replace the Nth --from"
+            "several streams are received\nhint: write from N ADDRESS to replace the Nth --from"
                 .into()
         }
         CannotChange::Open(error) => error.to_string(),
         CannotChange::Shared => {
-            "all senders there are received (?senders=), so none is replaced; restart taut for another \
+            "all senders there are received (?senders=), so none is replaced\nhint: restart taut for another \
              address"
                 .into()
         }
         CannotChange::CarriesClock => {
-            "the clock of --clock comes to the same address, so the stream is not replaced; restart taut for \
+            "the clock of --clock comes to the same address, so the stream is not replaced\nhint: restart taut for \
              another address"
                 .into()
         }
@@ -115,10 +118,10 @@ fn latency_refused(address: &str, refused: &LatencyRefused) -> String {
     match refused {
         LatencyRefused::TooShort { asked, least } => format!(
             "{asked} is less than the {least} that the packets of {address} and the device here \
-             take; use {least} or more"
+             take\nhint: use {least} or more"
         ),
         LatencyRefused::TooLong { asked, longest } => format!(
-            "the maximum of this run is {longest}; restart taut with --latency {asked} for more"
+            "the maximum of this run is {longest}\nhint: restart taut with --latency {asked} for more"
         ),
         LatencyRefused::Busy => cannot_change(&CannotChange::Busy),
     }
@@ -128,25 +131,25 @@ fn send_refused(refused: &SendRefused) -> String {
     match refused {
         SendRefused::TooShort { asked, least, ptime, period } => format!(
             "{asked} is less than the {least} that packets of {ptime} take at a period of {period} \
-             frames; use {least} or more, or a shorter ptime first"
+             frames\nhint: use {least} or more, or a shorter ptime first"
         ),
         SendRefused::Ptime(error) => error.to_string(),
         SendRefused::TooOld { ptime, packing_age, promised } => format!(
             "packets of {ptime} are up to {packing_age} old when they leave and {promised} is \
-             promised; raise the latency first"
+             promised\nhint: raise the latency first"
         ),
         SendRefused::TooLarge { bytes, most, fits, coding } => format!(
-            "packets of {bytes} bytes are longer than the maximum of {most} of this run; use \
+            "packets of {bytes} bytes are longer than the maximum of {most} of this run\nhint: use \
              a ptime of {fits} or less with {}",
             coding.name()
         ),
         SendRefused::NotCoded(not_coded) => not_coded.to_string(),
         SendRefused::NoCoder(coding) => format!(
-            "no encoder for {} in this run; restart taut with --format {0}",
+            "no encoder for {} in this run\nhint: restart taut with --format {0}",
             coding.name()
         ),
         SendRefused::NoStamps => {
-            "it needs a header extension, and --no-header-extensions omits those; restart taut without \
+            "it needs a header extension, and --no-header-extensions omits those\nhint: restart taut without \
              --no-header-extensions"
                 .into()
         }

@@ -1,6 +1,8 @@
 use tautline_proto::redundancy::MAX_WINDOW;
 use tautline_proto::send_policy::{NoRepair, SendNote};
 
+use crate::failure::on_one_line;
+
 pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNote) -> String {
     match note {
         SendNote::TooShort { packing_age, promised, kept } => format!(
@@ -54,7 +56,7 @@ pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNo
             "packets are repaired within {budget}, which a latency of {latency} leaves, instead of \
              the {wanted} of --redundancy-budget; a latency of {enough} allows all of it"
         ),
-        SendNote::NoRepair(why) => no_repair(why),
+        SendNote::NoRepair(why) => on_one_line(&no_repair(why)),
         SendNote::MoreSymbols { wanted, got } => format!(
             "the reported losses need {wanted} symbols per packet, but the limit is {got}; \
              --redundancy-limit {wanted} allows all of them"
@@ -69,12 +71,12 @@ fn again(times: u32) -> String {
 pub(super) fn no_repair(why: &NoRepair) -> String {
     match why {
         NoRepair::Budget { budget, ptime } => format!(
-            "a budget of {budget} is less than a packet of {ptime}; restart taut with a longer \
+            "a budget of {budget} is less than a packet of {ptime}\nhint: restart taut with a longer \
              --redundancy-budget, or use a shorter ptime first"
         ),
         NoRepair::Latency { latency, asked, enough, ptime } => format!(
             "a latency of {latency} leaves no time for redundancy {asked}, which repairs packets with \
-             later ones; use a latency of {enough} or more, or a ptime below {ptime}"
+             later ones\nhint: use a latency of {enough} or more, or a ptime below {ptime}"
         ),
     }
 }

@@ -145,7 +145,7 @@ fn a_host_without_taut_is_told_what_it_lacks() {
     );
     could_not_begin(
         "echo 'Welcome to x'; cat > /dev/null",
-        &["'Welcome to x'", "installed there?"],
+        &["'Welcome to x'", "is installed there"],
     );
 }
 

@@ -3,6 +3,8 @@
 
 mod files;
 
+use std::path::PathBuf;
+
 use crate::common::network::Cable;
 use crate::common::program::{Call, Ended, taut, words};
 use crate::common::said;
@@ -171,4 +173,43 @@ fn six_channels_for_a_card_of_two_are_answered_with_what_plays_them() {
         recv("--map 1,2 --duration 2s").well();
         recv("--map 6,- --duration 2s").well();
     });
+}
+
+/// Verbs that begin a fix.
+const VERBS: [&str; 29] = [
+    "use", "give", "set", "remove", "choose", "check", "name", "write", "start", "install", "call",
+    "convert", "free", "repeat", "build", "wait", "connect", "see", "add", "make", "run", "try",
+    "leave", "put", "end", "stop", "measure", "raise", "pass",
+];
+
+/// Whether a fix follows a semicolon.
+fn contains_fix(line: &str) -> bool {
+    let begins = |part: &str, verb: &str| {
+        part.strip_prefix(verb).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+    };
+    line.split("; ").skip(1).any(|part| VERBS.iter().any(|verb| begins(part, verb)))
+}
+
+#[test]
+fn recorded_errors_have_their_fix_on_a_hint_line() {
+    assert!(contains_fix("error: no x; write y") && !contains_fix("error: no x; y is z"));
+    let mut folders = vec![PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/snapshots"))];
+    let (mut errors, mut wrong) = (0, Vec::new());
+    while let Some(folder) = folders.pop() {
+        for path in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "txt") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                for line in text.lines().filter(|line| line.starts_with("    error: ")) {
+                    errors += 1;
+                    if contains_fix(line) {
+                        wrong.push(format!("{}: {}", path.display(), line.trim_start()));
+                    }
+                }
+            }
+        }
+    }
+    assert!(errors > 100, "only {errors} errors in the snapshots");
+    assert!(wrong.is_empty(), "write \\nhint: before the fix\n{}", wrong.join("\n"));
 }

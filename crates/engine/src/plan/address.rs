@@ -281,7 +281,7 @@ mod tests {
         let resolved = Address::to_send_to(path.to_str().unwrap()).unwrap().resolve();
         std::fs::remove_file(&path).unwrap();
         let refused = resolved.unwrap_err().to_string();
-        assert!(refused.contains(": 0.0.0.0 is not a destination; name"), "{refused}");
+        assert!(refused.contains(": 0.0.0.0 is not a destination\nhint: name"), "{refused}");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub enum ClaimError {
     Open(#[from] OpenError),
     /// Another system call failed.
     #[error(
-        "claiming an address on {interface}: {error}; bring it up, or give an address, as in avtp://{interface}/91:E0:F0:00:FE:01"
+        "claiming an address on {interface}: {error}\nhint: bring {interface} up, or give an address, as in avtp://{interface}/91:E0:F0:00:FE:01"
     )]
     System {
         /// Interface for the claim.
@@ -38,7 +38,7 @@ pub enum ClaimError {
     },
     /// Other hosts use every address that was tried.
     #[error(
-        "claiming an address on {0}: all tried addresses are in use; give one, as in avtp://{0}/91:E0:F0:00:FE:01"
+        "claiming an address on {0}: all tried addresses are in use\nhint: give one, as in avtp://{0}/91:E0:F0:00:FE:01"
     )]
     AllTaken(String),
 }

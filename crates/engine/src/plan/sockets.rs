@@ -37,14 +37,14 @@ pub fn set(
         let meant_for_groups = host.ttl.map(|_| "ttl").or(host.loopback.map(|_| "loop"));
         if let Some(key) = meant_for_groups {
             return Err(AddressError::Unusable(format!(
-                "'{key}' applies only to multicast groups; leave it out of {host}"
+                "'{key}' applies only to multicast groups\nhint: leave it out of {host}"
             )));
         }
     }
     let bound = hosts.iter().find(|(host, _)| host.interface.is_some());
     if let (Some((group, _)), Some((host, _))) = (groups.first(), bound) {
         return Err(AddressError::Unusable(format!(
-            "cannot use iface of {host} together with the group {group}; leave it out, or run one \
+            "cannot use iface of {host} together with the group {group}\nhint: leave it out, or run one \
              taut for each"
         )));
     }
@@ -71,7 +71,7 @@ fn agreed<T: PartialEq>(
     match destinations.iter().find(|other| asked(other) != wanted) {
         None => Ok(Some(wanted)),
         Some((other, _)) => Err(AddressError::Unusable(format!(
-            "{} and {other} differ in '{key}', but all --to use one socket; give the same value \
+            "{} and {other} differ in '{key}', but all --to use one socket\nhint: give the same value \
              or run one taut per interface",
             first.0
         ))),

@@ -168,7 +168,7 @@ impl Labels {
             }
             (Ok(()), 0) => None,
             (Ok(()), unreported) => Some(format!(
-                "the labels {path} lack {unreported} events that did not fit; the report counts all of them"
+                "the labels {path} lack {unreported} events that did not fit, but the report counts all of them"
             )),
         }
     }

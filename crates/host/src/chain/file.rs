@@ -41,19 +41,19 @@ pub struct ChainFile {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainFileError {
-    #[error("cannot read {0}: {1}; check its name and permissions")]
+    #[error("cannot read {0}: {1}\nhint: check its name and permissions")]
     Unreadable(PathBuf, String),
     #[error(
-        "invalid chain file {0}: {1}; write [[chain]], name = \"NAME\", plugins = [\"FILE:LABEL\"]"
+        "invalid chain file {0}: {1}\nhint: write [[chain]], name = \"NAME\", plugins = [\"FILE:LABEL\"]"
     )]
     Unusable(PathBuf, String),
-    #[error("invalid chain name `{0}`; use one without whitespace and colons")]
+    #[error("invalid chain name `{0}`\nhint: use one without whitespace and colons")]
     Name(String),
-    #[error("`{0}` is defined twice; rename one of them")]
+    #[error("`{0}` is defined twice\nhint: rename one of them")]
     Twice(String),
     #[error(
-        "`{chain}` has a member `{member}`, which is unknown or contains `{chain}` itself; `taut plugins` lists the \
-         members available"
+        "`{chain}` has a member `{member}`, which is unknown or contains `{chain}` itself\nhint: `taut plugins` lists the \
+         available members"
     )]
     Unknown { chain: String, member: String },
     #[error("`{0}` has {1} plugins: must be 1 to {MAX_INSTANCES}")]

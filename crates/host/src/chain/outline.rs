@@ -18,7 +18,7 @@ pub struct Outline {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{before} has {outputs} outputs, and {after} after it has {inputs} inputs; use equal numbers, a single output, or \
+    "{before} has {outputs} outputs, and {after} after it has {inputs} inputs\nhint: use equal numbers, a single output, or \
      a plugin with one input and one output"
 )]
 pub struct MisfitError {

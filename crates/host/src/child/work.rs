@@ -1,5 +1,6 @@
 //! Runs a plugin for one stream on a real-time thread, which the main thread monitors.
 
+use core::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Stdin};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -105,7 +106,7 @@ struct Opened {
 fn open(plan: &Plan, handed: Vec<OwnedFd>) -> Result<Opened, String> {
     let mut handed = handed.into_iter();
     let place = handed.next().ok_or("it was started without a place for notes")?;
-    let (note, heard) = notes(place).map_err(|error| error.to_string())?;
+    let (note, heard) = notes(place).map_err(on_one_line)?;
     Ok(Opened { note, links: links(plan, handed, heard)? })
 }
 
@@ -256,6 +257,11 @@ fn links(
     Ok(WorkLinks { from, to })
 }
 
+/// The message on one line, for the answer to the master.
+fn on_one_line(error: impl Display) -> String {
+    error.to_string().replace("\nhint: ", "; ")
+}
+
 fn onward(plan: &Plan, feeds: &PlannedFeed) -> Result<Box<DirectLink>, String> {
     let options = UdpOptions {
         datagram_bytes: plan.request.datagram_bytes as usize,
@@ -267,7 +273,7 @@ fn onward(plan: &Plan, feeds: &PlannedFeed) -> Result<Box<DirectLink>, String> {
         let keys = StreamKeys::of(&secret, feeds.stream);
         Box::new(Sealed::master(&keys, plan.incarnation))
     });
-    DirectLink::open_sealed(&options, seal).map(Box::new).map_err(|error| error.to_string())
+    DirectLink::open_sealed(&options, seal).map(Box::new).map_err(on_one_line)
 }
 
 fn link(
@@ -287,7 +293,7 @@ fn link(
         let keys = StreamKeys::of(&secret, plan.stream);
         Box::new(NotedSeal::new(keys, plan.incarnation, heard))
     });
-    DirectLink::over_socket(socket, &options, seal).map(Box::new).map_err(|error| error.to_string())
+    DirectLink::over_socket(socket, &options, seal).map(Box::new).map_err(on_one_line)
 }
 
 /// Reports the plugin's state to the parent, and ends the process if a run hangs.

@@ -62,7 +62,7 @@ impl Agreed {
             ));
         }
         if request.period_ns == Some(0) {
-            return refuse("period_ns is 0: must be at least 1; or remove it".into());
+            return refuse("period_ns is 0: must be at least 1; increase or remove it".into());
         }
         let sound = offer.ports.sound_set(request);
         let SoundSet { onward, earlier, .. } = sound;

@@ -40,7 +40,11 @@ impl MaapSocket {
             own_address(interface)
         };
         let own = configured().map_err(|error| {
-            OpenError::new(tried(), &error, "is it an Ethernet interface, and up?")
+            OpenError::new(
+                tried(),
+                &error,
+                "name an Ethernet interface that is up (`ip -brief link`)",
+            )
         })?;
         Ok(Self { socket, index, own })
     }

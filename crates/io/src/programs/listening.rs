@@ -41,16 +41,16 @@ const STOP: u64 = u64::MAX - 1;
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramsRefused {
     /// Another process has a device of this name.
-    #[error("another taut serves programs under this name; end it, or use another name")]
+    #[error("another taut serves programs under this name\nhint: end it, or use another name")]
     Taken,
     /// Another user owns the directory or has access.
     #[error(
-        "{} is not a private folder of this user (mode 0700); remove it, or set XDG_RUNTIME_DIR to one",
+        "{} is not a private folder of this user (mode 0700)\nhint: remove it, or set XDG_RUNTIME_DIR to one",
         .0.display()
     )]
     Folder(PathBuf),
     /// A system call failed.
-    #[error("{}: {error}; set XDG_RUNTIME_DIR to a private folder of this user", path.display())]
+    #[error("{}: {error}\nhint: set XDG_RUNTIME_DIR to a private folder of this user", path.display())]
     System {
         /// Path that could not be created.
         path: PathBuf,
@@ -254,7 +254,9 @@ impl ProgramsThread {
         let frames = FRAMES.min(MAX_SAMPLES / channels).max(4 * self.settings.period.as_len());
         let memory = unnamed().map_err(cannot)?;
         let file = SharedFile::handed(memory.try_clone().map_err(cannot)?);
-        let buffer = ProgramBuffer::made(&file, frames, channels).map_err(|why| why.to_string())?;
+        let buffer = ProgramBuffer::made(&file, frames, channels);
+        // The greeting is one line.
+        let buffer = buffer.map_err(|why| why.to_string().replace("\nhint: ", "; "))?;
         seal(memory.as_fd()).map_err(cannot)?;
         debug_assert!(is_sealed(memory.as_fd()), "the kernel confirmed it");
         let buffer = buffer.ok_or("the allocated memory is too short; try again")?;

@@ -29,7 +29,9 @@ impl InvalidWindow {
         let says = match self {
             Self::Silent(Tap::First) => "the first tap is silent",
             Self::Silent(Tap::Second) => "the second tap is silent",
-            Self::Unlike => "no common sound in the searched range; try a greater --max-delay",
+            Self::Unlike => {
+                "no common sound in the searched range\nhint: try a greater --max-delay"
+            }
             Self::Ambiguous { delays, period: Some(period) } => {
                 let millis = |frames: FineFrames| frames.as_f64() * 1e3 / f64::from(rate.hertz());
                 let nearest = delays.first().copied().map_or(0.0, millis);
@@ -40,10 +42,10 @@ impl InvalidWindow {
                 .into();
             }
             Self::Ambiguous { period: None, .. } => {
-                "several delays match equally well; use a sound without echoes, or a smaller --max-delay"
+                "several delays match equally well\nhint: use a sound without echoes, or a smaller --max-delay"
             }
             Self::EndOfRange => {
-                "the best delay is at the end of the range; try a greater --max-delay"
+                "the best delay is at the end of the range\nhint: try a greater --max-delay"
             }
             Self::PastEnd => "the matching sound lies beyond the recording",
             Self::Stepped => "the delay changes within it",

@@ -8,8 +8,10 @@ use serde::Serialize;
 use tautline_engine::monitor::shell::shell_line;
 use tautline_proto::time::Span;
 use tautline_report::distribution::Summary;
+use tautline_ui::failure::on_one_line;
 
 use crate::experiments::Experiment;
+use crate::hosts::last_message;
 use crate::report::{LabReport, ReportRow};
 
 #[derive(Debug, Clone, Serialize)]
@@ -69,8 +71,8 @@ impl AllOutcome {
         let rows: Vec<_> = written.unwrap_or_default().rows.into_iter().map(AllRow::from).collect();
         let said = || {
             let log = std::fs::read_to_string(folder.join(step.log())).unwrap_or_default();
-            let last = log.lines().rev().find(|line| !line.trim().is_empty());
-            last.map_or_else(|| "it ended without a report".to_owned(), str::to_owned)
+            let last = last_message(&log).map(|message| on_one_line(&message));
+            last.unwrap_or_else(|| "it ended without a report".to_owned())
         };
         let is_written = |name: &String| {
             folder.join(name).metadata().is_ok_and(|file| file.is_file() && file.len() > 0)
@@ -160,5 +162,7 @@ mod tests {
             assert_eq!(read.page, None);
         }
         snapshot!(outcome(None, "", true).failed.unwrap());
+        let log = "looking\nerror: the disk is full\nhint: free space\n";
+        snapshot!("with a hint", outcome(None, log, false).failed.unwrap());
     }
 }

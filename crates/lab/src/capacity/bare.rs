@@ -27,7 +27,7 @@ impl BareCycle {
         };
         let sockets: io::Result<Vec<_>> = far.iter().map(open).collect();
         let sockets = sockets.map_err(|error| {
-            format!("cannot open sockets for a bare exchange: {error}; raise ulimit -n")
+            format!("cannot open sockets for a bare exchange: {error}\nhint: raise ulimit -n")
         })?;
         Ok(Self { sockets, datagram: vec![0; bytes], room: vec![0; bytes], answered: 0 })
     }

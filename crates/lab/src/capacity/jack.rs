@@ -74,7 +74,7 @@ impl JackMaster {
         let job = given.recv().map_err(|_| "a JACK client did not return its state".to_owned())?;
         match job.runs_as {
             Some(runs_as) if runs_as != pace.scheduler => Err(format!(
-                "JACK's thread runs as {runs_as} and not as {}; give the user an rtprio limit \
+                "JACK's thread runs as {runs_as} and not as {}\nhint: give the user an rtprio limit \
                  (/etc/security/limits.d), or choose --scheduler other",
                 pace.scheduler
             )),

@@ -92,7 +92,7 @@ impl MachinesOptions {
             let folders: Vec<_> =
                 self.plugins.iter().map(|folder| folder.display().to_string()).collect();
             format!(
-                "no {LIBRARY} in {}; build it with `make plugins`, or set its folder with \
+                "no {LIBRARY} in {}\nhint: build it with `make plugins`, or set its folder with \
                  --plugins",
                 folders.join(", ")
             )
@@ -115,8 +115,9 @@ impl Machines {
             }
             _ => None,
         };
-        let home = TempDir::with_prefix("taut-capacity-")
-            .map_err(|error| format!("cannot create a folder for keys: {error}; set TMPDIR"))?;
+        let home = TempDir::with_prefix("taut-capacity-").map_err(|error| {
+            format!("cannot create a folder for keys: {error}\nhint: set TMPDIR")
+        })?;
         let trust = match options.place {
             MachinesPlace::Namespaces => Some(trusting_itself(&home)?),
             _ => None,
@@ -185,7 +186,9 @@ impl Machines {
             true => Ok(()),
             false => symlink(&library, folder.join(LIBRARY)),
         });
-        made.map_err(|error| format!("cannot create {}: {error}; set TMPDIR", folder.display()))?;
+        made.map_err(|error| {
+            format!("cannot create {}: {error}\nhint: set TMPDIR", folder.display())
+        })?;
         Ok(folder)
     }
 

@@ -6,6 +6,7 @@ use tautline_io::thread::{Scheduler, realtime, spawn};
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 
+use crate::kept::refusal;
 use crate::schedule::OpenSchedule;
 use crate::statistics::Series;
 
@@ -123,7 +124,8 @@ impl MasterPace {
         match granted.is_granted() {
             true => Ok((cycle, log)),
             false => Err(format!(
-                "the master's thread would run as {granted}; or choose --scheduler other"
+                "the master's thread would run as {}, or choose --scheduler other",
+                refusal(granted)
             )),
         }
     }

@@ -111,12 +111,12 @@ impl CapacityMeasuring<'_> {
         match (idle, held) {
             (Some(idle), Some(held)) => Ok(PointFound { idle, held, beyond, search }),
             (Some(TrySeen { misses, .. }), None) => Err(format!(
-                "{} of {} idle blocks were missed; use a longer --period, a greater --window or a \
+                "{} of {} idle blocks were missed\nhint: use a longer --period, a greater --window or a \
                  longer --wait",
                 misses.otherwise(),
                 misses.due
             )),
-            _ => Err("no block was due in the measured time; use longer times".to_owned()),
+            _ => Err("no block was due in the measured time\nhint: use longer times".to_owned()),
         }
     }
 

@@ -20,9 +20,9 @@ use crate::statistics::median;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    #[error("cannot read {}: {error}; check the path", path.display())]
+    #[error("cannot read {}: {error}\nhint: check the path", path.display())]
     System { path: PathBuf, error: std::io::Error },
-    #[error("{} {what}; {hint}", path.display())]
+    #[error("{} {what}\nhint: {hint}", path.display())]
     Other { path: PathBuf, what: String, hint: &'static str },
 }
 

@@ -15,15 +15,25 @@ use crate::statistics::CHANCE as ALONE;
 /// ones.
 const ALL_SHOWN: usize = 1;
 
+/// How to decide an undecided comparison.
+pub(crate) const MEASURE_AGAIN: &str = "measure both with the same command for at least 8 s";
+
 impl fmt::Display for Compared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: the second report against the first", self.experiment)?;
+        writeln!(f, "verdict: {}", self.verdict())?;
+        if self.outcome == ComparedOutcome::Undecided {
+            writeln!(f, "hint: {MEASURE_AGAIN}")?;
+        }
+        writeln!(f, "\n{}: the second report against the first", self.experiment)?;
         let compared = self.rows.iter().filter(|row| !row.figures.is_empty()).count();
         for row in &self.rows {
             of_row(f, row, compared <= ALL_SHOWN)?;
         }
-        writeln!(f)?;
-        if self.figures().any(|figure| figure.a12.is_some()) {
+        let explained = self.figures().any(|figure| figure.a12.is_some());
+        if explained || !self.notes.is_empty() {
+            writeln!(f)?;
+        }
+        if explained {
             writeln!(
                 f,
                 "note: difference: between the medians of seconds, with its 95 % interval; \
@@ -33,8 +43,7 @@ impl fmt::Display for Compared {
                 self.tested
             )?;
         }
-        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))?;
-        writeln!(f, "verdict: {}", self.verdict())
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
     }
 }
 
@@ -50,13 +59,16 @@ impl Compared {
                 }
             }
             ComparedOutcome::NoRegression => {
-                format!("no regression: no judged figure is worse; differences: {because}")
+                format!("no regression: nothing is worse, but there are differences in {because}")
             }
-            ComparedOutcome::Better => format!("better: {because}; nothing is worse"),
-            ComparedOutcome::Worse => format!("WORSE: {because}"),
-            ComparedOutcome::Undecided => {
-                format!("UNDECIDED: nothing is known to be worse; not compared: {because}")
+            ComparedOutcome::Better => {
+                format!("better: the second report is better in {because}; nothing is worse")
             }
+            ComparedOutcome::Worse => format!("WORSE: the second report is worse in {because}"),
+            ComparedOutcome::Undecided => format!(
+                "UNDECIDED: nothing is known to be worse, but not everything could be compared: \
+                 {because}"
+            ),
         }
     }
 }

@@ -37,7 +37,7 @@ impl JoinedClocks {
             if steps > 0 {
                 return Some(format!(
                     "the clock of the host where marks are {what} jumped during the run ({steps} \
-                     times), as after a suspend; prevent sleep, and repeat the measurement"
+                     times), as after a suspend\nhint: prevent sleep, and repeat the measurement"
                 ));
             }
         }
@@ -46,14 +46,14 @@ impl JoinedClocks {
         if middle < -uncertainty {
             return Some(format!(
                 "marks were recorded {} before they were played, although the clocks are known to \
-                 ± {uncertainty}; repeat the measurement",
+                 ± {uncertainty}\nhint: repeat the measurement",
                 -middle
             ));
         }
         (uncertainty > self.max_uncertainty).then(|| {
             format!(
                 "the median has an uncertainty of {uncertainty} (clocks: ± {}), above the maximum \
-                 of {}; use a wired network, or a greater --max-uncertainty",
+                 of {}\nhint: use a wired network, or a greater --max-uncertainty",
                 self.uncertainty, self.max_uncertainty
             )
         })

@@ -250,7 +250,7 @@ pub(super) fn join(
             1,
             format!(
                 "the clocks are known to ± {ends}, but sweeps are only {spacing} apart and cannot \
-                 be distinguished; use a wired network, or marks"
+                 be distinguished\nhint: use a wired network, or marks"
             ),
         ));
     }
@@ -325,4 +325,4 @@ impl OntoTimeline<'_> {
     }
 }
 
-const UNKNOWN: &str = "its agent sent no clock reading for 10 s; repeat the measurement";
+const UNKNOWN: &str = "its agent sent no clock reading for 10 s\nhint: repeat the measurement";

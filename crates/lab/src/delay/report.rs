@@ -76,10 +76,10 @@ impl MeasuredDelay {
             row.invalid = Some(match self.best_unclear_db {
                 Some(clear) => format!(
                     "no sweep from {output} found at {input}: the best is {clear:.1} dB above the \
-                     rest, but {MIN_CLEAR_DB} dB are needed; play louder, or move both closer"
+                     rest, but {MIN_CLEAR_DB} dB are needed\nhint: play louder, or move both closer"
                 ),
                 None => format!(
-                    "no mark from {output} found at {input}; check the connection and the volume"
+                    "no mark from {output} found at {input}\nhint: check the connection and the volume"
                 ),
             });
         }

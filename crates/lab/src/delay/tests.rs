@@ -220,7 +220,7 @@ fn a_device_that_goes_ends_the_measurement_with_its_sentence() {
         level_db: Marker::LEVEL_DB,
     };
     let error = measure(Box::new(Goes), hears, &options, &Stop::default()).unwrap_err();
-    assert_eq!(error.to_string(), "a: b; c");
+    assert_eq!(error.to_string(), "a: b\nhint: c");
 }
 
 fn at(mark: u32, delay_micros: i64) -> (Played, JudgedMark) {

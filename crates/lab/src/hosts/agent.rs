@@ -153,7 +153,7 @@ impl Slice {
 
     fn write(slice_ms: u32) -> Result<(), String> {
         fs::write(SLICE, slice_ms.to_string())
-            .map_err(|error| format!("{SLICE}: {error}; only root can set it"))
+            .map_err(|error| format!("{SLICE}: {error}\nhint: run taut as root there"))
     }
 }
 
@@ -187,7 +187,7 @@ pub(crate) const LONGEST_NOISE: u32 = 3600;
 fn noise(path: &Path, seconds: u32, rate: u32) -> Result<(), String> {
     if seconds > LONGEST_NOISE {
         return Err(format!(
-            "{seconds} s of noise exceed the maximum of {LONGEST_NOISE} s; use a shorter \
+            "{seconds} s of noise exceed the maximum of {LONGEST_NOISE} s\nhint: use a shorter \
              --duration, or set --input"
         ));
     }

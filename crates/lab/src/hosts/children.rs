@@ -133,8 +133,8 @@ impl Children {
 }
 
 /// The last message on standard error, with its hints.
-fn last_message(said: &str) -> Option<String> {
-    let lines: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+pub(crate) fn last_message(said: &str) -> Option<String> {
+    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
     let begins = lines.iter().rposition(|line| !line.starts_with("hint: "))?;
     Some(lines[begins..].join("\n"))
 }
@@ -145,8 +145,7 @@ fn stay_on(cpus: &[usize]) -> Result<CpuSet, String> {
     for &cpu in cpus {
         if cpu >= CpuSet::MAX_CPU || !before.is_set(cpu) {
             return Err(format!(
-                "core {cpu} is not available here; `nproc` shows the number of \
-                                cores"
+                "core {cpu} is not available here\nhint: `nproc` shows the number of cores"
             ));
         }
         set.set(cpu);

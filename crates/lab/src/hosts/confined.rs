@@ -77,7 +77,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| {
         let hint = match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                "; needs root, and control groups that are not read-only"
+                "\nhint: run as root, with control groups that are not read-only"
             }
             _ => "",
         };
@@ -98,7 +98,7 @@ impl Group {
             let Tree::Unified(root) = found("memory")? else {
                 return Err(
                     "memory.high needs control groups of version 2, but memory is in version 1 \
-                     here; boot with systemd.unified_cgroup_hierarchy=1"
+                     here\nhint: boot with systemd.unified_cgroup_hierarchy=1"
                         .into(),
                 );
             };
@@ -147,7 +147,10 @@ impl Group {
         }
         if !self.folders.contains(&folder) {
             fs::create_dir(&folder).map_err(|error| {
-                format!("cannot create control group {}: {error}; needs root", folder.display())
+                format!(
+                    "cannot create control group {}: {error}\nhint: run as root",
+                    folder.display()
+                )
             })?;
             self.folders.push(folder.clone());
         }
@@ -183,8 +186,7 @@ fn found(controller: &str) -> Result<Tree, String> {
     });
     seen.ok_or_else(|| {
         format!(
-            "no control groups for {controller}; does the kernel have CONFIG_CGROUPS, and are \
-                 they mounted?"
+            "no control groups for {controller}\nhint: mount them; the kernel needs CONFIG_CGROUPS"
         )
     })
 }

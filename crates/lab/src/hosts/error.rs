@@ -7,13 +7,13 @@ pub enum HostError {
     #[error("cannot start an agent at {place}: {why}")]
     NotStarted { place: String, why: String },
     #[error(
-        "the agent at {place} is taut {there}, but this is taut {here}; install the same version \
+        "the agent at {place} is taut {there}, but this is taut {here}\nhint: install the same version \
          on both"
     )]
     OtherVersion { place: String, there: String, here: &'static str },
     #[error("the agent at {place} ended: {why}")]
     Ended { place: String, why: String },
-    #[error("the agent at {place} has not answered for {} s; is the machine still there?", .seconds)]
+    #[error("the agent at {place} has not answered for {} s\nhint: check that the machine runs and is reachable", .seconds)]
     Silent { place: String, seconds: u64 },
     #[error("stopped while waiting for the agent at {place}; its results are lost")]
     Interrupted { place: String },

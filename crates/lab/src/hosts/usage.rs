@@ -46,7 +46,7 @@ impl UsedBetween {
 pub(super) fn threads_time(process: u32) -> Result<u64, String> {
     let folder = format!("/proc/{process}/task");
     let failed = |error: std::io::Error| {
-        format!("cannot read {folder}: {error}; does the kernel have CONFIG_SCHED_INFO?")
+        format!("cannot read {folder}: {error}\nhint: the kernel needs CONFIG_SCHED_INFO")
     };
     let mut sum = 0;
     let mut threads = 0;

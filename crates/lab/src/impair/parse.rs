@@ -12,18 +12,18 @@ use tautline_ui::readers::span;
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WordError {
-    #[error("invalid share '{0}': use 5% or 0.05")]
+    #[error("invalid share '{0}'\nhint: use 5% or 0.05")]
     Share(String),
-    #[error("invalid bit rate '{0}': use 10Mbit, or kbit, Gbit")]
+    #[error("invalid bit rate '{0}'\nhint: use 10Mbit, or kbit, Gbit")]
     BitRate(String),
-    #[error("invalid outage '{0}': use 10s+2s, which is after 10 s, for 2 s")]
+    #[error("invalid outage '{0}'\nhint: use 10s+2s, which is after 10 s, for 2 s")]
     Outage(String),
     #[error(
         "cannot lose {share} in bursts of {length}: at least one packet arrives between two \
-         bursts; use --burst {least} or more"
+         bursts\nhint: use --burst {least} or more"
     )]
     ShortBursts { share: Share, length: f64, least: f64 },
-    #[error("--burst needs losses: add --loss 5%, or a --preset with losses")]
+    #[error("--burst needs losses\nhint: add --loss 5%, or a --preset with losses")]
     NoLoss,
     #[error(transparent)]
     Span(#[from] SpanError),
@@ -155,7 +155,7 @@ pub struct PathChanges {
 
 fn burst(text: &str) -> Result<f64, String> {
     let length = text.parse::<f64>().ok().filter(|length| (1.0..=1e6).contains(length));
-    length.ok_or_else(|| format!("invalid burst length '{text}': use a number such as 3"))
+    length.ok_or_else(|| format!("invalid burst length '{text}'\nhint: use a number such as 3"))
 }
 
 impl PathChanges {

@@ -26,7 +26,7 @@ use tautline_proto::wire::rtp::{
 use tautline_proto::wrap::Wrapped;
 
 use super::LoopFlags;
-use crate::kept::lock_memory;
+use crate::kept::{lock_memory, refusal};
 
 const AHEAD: Span = Span::from_millis(20);
 /// Profile and length of header extensions (RFC 8285 §4.2); zeros after them are padding.
@@ -84,12 +84,12 @@ pub(super) fn send(
         }
         StreamPlace::Tcp(_) => {
             return Err(format!(
-                "unsupported address {to}: the loop uses no connections; use avtp:// or rtp://"
+                "unsupported address {to}: the loop uses no connections\nhint: use avtp:// or rtp://"
             ));
         }
         StreamPlace::Udp { .. } => {
             return Err(format!(
-                "unsupported address {to}: the loop does not send AVTP over UDP; use avtp:// or \
+                "unsupported address {to}: the loop does not send AVTP over UDP\nhint: use avtp:// or \
                  rtp://"
             ));
         }
@@ -109,7 +109,7 @@ pub(super) fn send(
         LinkOptions::Udp(options) => BareSocket::open(options),
         LinkOptions::Tcp(link) => {
             return Err(format!(
-                "unsupported address {}: the loop uses no connections; use rtp://",
+                "unsupported address {}: the loop uses no connections\nhint: use rtp://",
                 link.place
             ));
         }
@@ -127,7 +127,7 @@ pub(super) fn send(
     let handed = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     match granted.is_granted() {
         true => Ok(BareDepartures { lead, launches, packet, handed }),
-        false => Err(format!("its thread ran as {granted}")),
+        false => Err(format!("its thread ran as {}", refusal(granted))),
     }
 }
 

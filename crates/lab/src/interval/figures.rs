@@ -213,21 +213,21 @@ pub(super) struct LedgerLine {
 pub(super) fn read_ledger(text: &str) -> Result<Vec<LedgerLine>, String> {
     let mended = |error: LedgerError| {
         format!(
-            "{error}; use a file written by taut send --packet-log \
+            "{error}\nhint: use a file written by taut send --packet-log \
                                       FILE.csv"
         )
     };
     let lines = LedgerLines::of(text.as_bytes()).map_err(|error| mended(error.into()))?;
     let knows = |columns: &[&str]| columns.iter().all(|name| lines.has(name));
     if knows(ReceivedPacket::COLUMNS) && !knows(SentPacket::COLUMNS) {
-        return Err("it is a receiver's packet log; use the sender's, written by taut send \
+        return Err("it is a receiver's packet log\nhint: use the sender's, written by taut send \
                     --packet-log FILE.csv, or listen where the stream arrives (--listen)"
             .to_owned());
     }
     let ledger = lines.packets::<SentPacket>(usize::MAX).map_err(mended)?;
     let torn = |line| {
         format!(
-            "line {line} is not a packet; use the file as taut send --packet-log wrote \
+            "line {line} is not a packet\nhint: use the file as taut send --packet-log wrote \
                         it"
         )
     };
@@ -248,7 +248,7 @@ pub(super) fn read_ledger(text: &str) -> Result<Vec<LedgerLine>, String> {
     }
     read.sort_by_key(|line| line.packet.at);
     if read.len() < 2 {
-        return Err("it has fewer than two packets; let taut send run longer".to_owned());
+        return Err("it has fewer than two packets\nhint: let taut send run longer".to_owned());
     }
     Ok(read)
 }

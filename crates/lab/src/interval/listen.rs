@@ -112,7 +112,7 @@ pub(super) fn listen(mut socket: Socket, flags: &IntervalFlags, stop: &Stop) -> 
     if report.rows.is_empty() {
         report.rows.push(ReportRow::invalid(
             socket.name(),
-            "no RTP or AVTP stream arrived; start the sender first, and check the address and the \
+            "no RTP or AVTP stream arrived\nhint: start the sender first, and check the address and the \
              firewall (taut doctor)",
         ));
     }

@@ -112,7 +112,7 @@ fn rows(
     if are_launch_times(&launched(outcome, counted)) {
         row.invalid = Some(
             "packets arrived at exactly the intervals of their launch times: the kernel reported \
-             launch times as arrivals, as within one network namespace; use another namespace \
+             launch times as arrivals, as within one network namespace\nhint: use another namespace \
              (--with netns:NAME)"
                 .to_owned(),
         );
@@ -120,7 +120,7 @@ fn rows(
     }
     if packets.len() < 2 {
         row.invalid = Some(
-            "fewer than two counted packets arrived; the receiver must be at the other end of the \
+            "fewer than two counted packets arrived\nhint: the receiver must be at the other end of the \
              interface that they leave by (--with PLACE, over Ethernet --avtp HERE,THERE)"
                 .to_owned(),
         );

@@ -68,7 +68,7 @@ fn measured() -> Result<(Series, Span), String> {
         }
         if !came {
             return Err(format!(
-                "a packet to this host did not arrive within {TIMEOUT}; repeat the measurement"
+                "a packet to this host did not arrive within {TIMEOUT}\nhint: repeat the measurement"
             ));
         }
     }

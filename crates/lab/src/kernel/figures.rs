@@ -69,14 +69,14 @@ fn found(
     if waits.values().is_empty() {
         return Err(match (unstamped, &case.sender) {
             (1.., _) => {
-                "the kernel gave no arrival timestamps; run it outside a container or \
+                "the kernel gave no arrival timestamps\nhint: run it outside a container or \
                          sandbox"
             }
             (0, CaseSender::Far(_)) => {
-                "no packet arrived; check that the firewall accepts UDP (taut doctor), or set a \
+                "no packet arrived\nhint: check that the firewall accepts UDP (taut doctor), or set a \
                  reachable address of this machine with --at"
             }
-            (0, _) => "no packet arrived; check that loopback is up (ip link show lo)",
+            (0, _) => "no packet arrived\nhint: check that loopback is up (ip link show lo)",
         }
         .to_owned());
     }

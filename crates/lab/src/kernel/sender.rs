@@ -9,6 +9,7 @@ use tautline_proto::device::Stop;
 use tautline_proto::time::LocalTime;
 
 use super::{AHEAD, HEADER, LARGEST, PacketShape};
+use crate::kept::refusal;
 use crate::schedule::OpenSchedule;
 
 /// A sent packet; its index in the log is its number.
@@ -54,7 +55,7 @@ impl PacketRun {
     ) -> Result<SentPackets, String> {
         let PacketShape { ptime, payload } = self.packets;
         if payload.saturating_add(HEADER) > LARGEST {
-            return Err(format!("{payload} bytes do not fit a datagram; use fewer"));
+            return Err(format!("{payload} bytes do not fit a datagram\nhint: use fewer"));
         }
         let begins = now() + AHEAD;
         let ends = begins + ptime.times(self.count as i64);
@@ -62,14 +63,17 @@ impl PacketRun {
         let asked = stop.clone();
         let (thread, granted) = spawn("taut-sends", scheduler, 0, move || sender.run(&asked))
             .map_err(|error| {
-                format!("cannot start its thread: {error}; end other programs there")
+                format!("cannot start its thread: {error}\nhint: end other programs there")
             })?;
         if !granted.is_granted() {
             stop.request();
         }
         let sent = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         if !granted.is_granted() {
-            return Err(format!("its thread would run as {granted}; or choose --scheduler other"));
+            return Err(format!(
+                "its thread would run as {}, or choose --scheduler other",
+                refusal(granted)
+            ));
         }
         Ok(SentPackets {
             schema: 2,
@@ -93,10 +97,10 @@ impl KernelSender {
         receiver: SocketAddr,
     ) -> Result<Self, String> {
         let socket = UdpSocket::bind((any(receiver.is_ipv6()), 0)).map_err(|error| {
-            format!("cannot open a socket: {error}; end other programs or raise ulimit -n")
+            format!("cannot open a socket: {error}\nhint: end other programs or raise ulimit -n")
         })?;
         socket.connect(receiver).map_err(|error| {
-            format!("cannot send to {receiver}: {error}; set a reachable address with --at")
+            format!("cannot send to {receiver}: {error}\nhint: set a reachable address with --at")
         })?;
         let never = SentDatagram { due: LocalTime::NEVER, handed: LocalTime::NEVER, taken: false };
         let mut log = vec![never; run.count];

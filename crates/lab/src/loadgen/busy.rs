@@ -37,7 +37,7 @@ impl FromStr for BusyHost {
     fn from_str(text: &str) -> Result<Self, String> {
         let refused = || {
             format!(
-                "invalid load '{text}': use spin, spin:4 or stress-ng:cpu,4, each option of \
+                "invalid load '{text}'\nhint: use spin, spin:4 or stress-ng:cpu,4, each option of \
                  stress-ng with its value"
             )
         };

@@ -12,6 +12,7 @@ use tautline_proto::time::Span;
 
 use super::{BEAT, LoadgenError, LoadgenReport, Until};
 use crate::hosts::{BoundedLine, lines_within};
+use crate::kept::refusal;
 use crate::signals::interrupt;
 
 /// Loop turns between looks at the clock: well below a millisecond.
@@ -49,7 +50,7 @@ pub(super) fn rival(
         pin_to(core).map_err(|error| refused(error.to_string()))?;
         let granted = scheduler.apply();
         if !granted.is_granted() {
-            return Err(refused(granted.to_string()));
+            return Err(refused(refusal(granted)));
         }
         let mut tally = LoadgenReport::default();
         while !until.is_over() {

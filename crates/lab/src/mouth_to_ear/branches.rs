@@ -131,7 +131,7 @@ fn middle(found: &TapDelays) -> Option<f64> {
 fn nothing(found: &TapDelays, most: Span) -> String {
     let why = found.cause().map_or("the recording is too short", |why| why.name());
     format!(
-        "no delay up to {most} found between the branches ({why}); use a longer --duration, or \
+        "no delay up to {most} found between the branches ({why})\nhint: use a longer --duration, or \
          run fewer programs"
     )
 }

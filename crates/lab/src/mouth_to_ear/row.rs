@@ -43,7 +43,7 @@ pub(super) fn row(
         row.add("verdict", "latency", if off.abs() <= bound { "kept" } else { "not kept" });
         if measured.clock_uncertainty > options.clocks.most() {
             row.invalid = Some(format!(
-                "the clock uncertainty between the hosts is ± {}, above the maximum of {}; use a \
+                "the clock uncertainty between the hosts is ± {}, above the maximum of {}\nhint: use a \
                  wired network, or a greater --max-uncertainty",
                 measured.clock_uncertainty,
                 options.clocks.most()

@@ -217,7 +217,9 @@ impl CallHosts {
         case: &CallCase,
     ) -> Result<(LocalTime, Span), String> {
         if self.clock.steps() > 0 {
-            return Err("its clock jumped during the call; prevent sleep".to_owned());
+            return Err(
+                "its clock jumped during the call\nhint: prevent suspend of that host".to_owned()
+            );
         }
         let half = case.rate.span_of(Frames::from_len(frames / 2));
         let here = self.clock.here(begins + half);

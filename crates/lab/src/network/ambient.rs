@@ -54,7 +54,7 @@ pub fn of_capture(file: impl Read + Send) -> LabReport {
     match read.ended {
         Some(why) if is_empty => report.rows.push(ReportRow::invalid("capture", why)),
         None if is_empty => {
-            let why = "it has no frame; capture for longer";
+            let why = "it has no frame\nhint: capture for longer";
             report.rows.push(ReportRow::invalid("capture", why));
         }
         ended => {

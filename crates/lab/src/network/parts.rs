@@ -35,7 +35,7 @@ impl FromStr for NetworkPart {
             "overhead" => Self::Overhead,
             _ => {
                 let names = PARTS.join(", ");
-                return Err(format!("unknown part '{text}'; available: {names}"));
+                return Err(format!("unknown part '{text}'\nhint: the parts are {names}"));
             }
         })
     }

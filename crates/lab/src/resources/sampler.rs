@@ -49,7 +49,7 @@ impl Sampler {
         let sampling = Sampling { reader, schedule, interval, samples, over: asked };
         let started = spawn("taut-resources", Scheduler::Other, STACK, move || sampling.run());
         let (thread, _) = started.map_err(|error| {
-            format!("cannot start a thread: {error}; end other programs or raise ulimit -u")
+            format!("cannot start a thread: {error}\nhint: end other programs or raise ulimit -u")
         })?;
         Ok(Self { over, thread })
     }
@@ -120,7 +120,7 @@ struct WatchedProcess {
 impl ProcReader {
     fn open(pids: &[u32]) -> Result<Self, String> {
         let stat = File::open("/proc/stat").map_err(|error| {
-            format!("cannot read /proc/stat: {error}; mount proc (mount -t proc proc /proc)")
+            format!("cannot read /proc/stat: {error}\nhint: mount proc (mount -t proc proc /proc)")
         })?;
         let processes = pids.iter().map(|&pid| {
             let stat = File::open(format!("/proc/{pid}/stat")).ok();

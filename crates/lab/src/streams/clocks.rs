@@ -31,7 +31,7 @@ impl StreamOutcome {
             0 => {}
             steps => {
                 return Some(format!(
-                    "a clock was set during the run ({steps} steps); prevent that on both hosts, \
+                    "a clock was set during the run ({steps} steps)\nhint: prevent that on both hosts, \
                      and repeat the measurement"
                 ));
             }
@@ -42,7 +42,7 @@ impl StreamOutcome {
         {
             return Some(format!(
                 "packets arrived {} before they left, although the clocks are known to ± \
-                 {uncertainty}; let nothing set the clocks of the hosts, and repeat the \
+                 {uncertainty}\nhint: let nothing set the clocks of the hosts, and repeat the \
                  measurement",
                 Span::from_nanos(early)
             ));
@@ -51,11 +51,11 @@ impl StreamOutcome {
         match self.uncertainty() {
             None => Some(format!(
                 "the clock offset between the hosts is unknown, but {most} is the maximum \
-                 uncertainty; let the stream's RTCP through (its port and the next, taut doctor)"
+                 uncertainty\nhint: let the stream's RTCP through (its port and the next, taut doctor)"
             )),
             Some(uncertainty) if uncertainty > most => Some(format!(
                 "the clock uncertainty between the hosts is ± {uncertainty}, above the maximum of \
-                 {most}; use a wired network, or a greater --max-uncertainty"
+                 {most}\nhint: use a wired network, or a greater --max-uncertainty"
             )),
             Some(_) => None,
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::ledger::{ReceivedPacket, SentPacket};
+use tautline_ui::failure::on_one_line;
 
 use super::{StreamEnds, StreamOutcome};
 use crate::hosts::{HostError, LabHost};
@@ -137,7 +138,7 @@ impl StreamOutcome {
         for (_, names, read) in self.machines.each() {
             if let Err(error) = read {
                 let (key, words) = names.unread;
-                row.add(key, words, error.to_string());
+                row.add(key, words, on_one_line(&error.to_string()));
             }
         }
     }

@@ -117,7 +117,7 @@ impl StreamOutcome {
             return refused;
         }
         if stream.is_some_and(|one| one.counters.received == 0) {
-            return "no packet arrived; check the firewall and --at".into();
+            return "no packet arrived\nhint: check the firewall and --at".into();
         }
         match stream.and_then(whys) {
             Some(whys) => format!("no packet was found in the sound: {whys}"),

@@ -54,11 +54,11 @@ impl<C: FrameCounter> TrafficTap<C> {
     pub(super) fn open(counter: impl FnOnce(LocalTime) -> C) -> Result<Self, String> {
         let tap = FrameTap::open(ROOM).map_err(|error| match error.kind() {
             std::io::ErrorKind::PermissionDenied => {
-                "tapping the interfaces needs CAP_NET_RAW; run taut as root there, or grant it to \
+                "tapping the interfaces needs CAP_NET_RAW\nhint: run taut as root there, or grant it to \
                  the program (sudo setcap cap_net_raw+ep \"$(command -v taut)\")"
                     .to_owned()
             }
-            _ => format!("cannot tap the interfaces: {error}; the kernel needs CONFIG_PACKET"),
+            _ => format!("cannot tap the interfaces: {error}\nhint: the kernel needs CONFIG_PACKET"),
         })?;
         let begins = now();
         Ok(Self { tap, counter: counter(begins), names: BTreeMap::new(), begins })

@@ -28,9 +28,10 @@ pub const MAX_REASON: usize = 300;
 pub struct CallReason(String);
 
 impl CallReason {
-    /// Creates a reason from its [printable] characters.
+    /// Creates a reason from its [printable] characters. It is one line: its fix follows a
+    /// semicolon.
     pub fn new(said: impl AsRef<str>) -> Self {
-        Self(printable(said.as_ref(), MAX_REASON))
+        Self(printable(&said.as_ref().replace("\nhint: ", "; "), MAX_REASON))
     }
 
     /// Text of the reason.
@@ -100,5 +101,6 @@ mod tests {
         let long = CallReason::new("x".repeat(10_000));
         assert_eq!(long.as_str().chars().count(), MAX_REASON);
         assert_eq!(CallReason::new("a\x1b[2Jb\nc").as_str(), "a\\u{1b}[2Jb\\nc");
+        assert_eq!(CallReason::new("no card\nhint: plug it in").as_str(), "no card; plug it in");
     }
 }

@@ -41,7 +41,7 @@ pub enum NoPackets {
     NotCoded(NotCoded),
     /// The coding does not support the packet length.
     #[error(
-        "invalid packet length {asked} for {coding}: must be {lengths}; use one of these, or change the format first"
+        "invalid packet length {asked} for {coding}: must be {lengths}\nhint: use one of these, or change the format first"
     )]
     Length {
         /// Name of the coding.
@@ -53,7 +53,7 @@ pub enum NoPackets {
     },
     /// The packet exceeds a datagram.
     #[error(
-        "packets of {ptime} in {coding} have {bytes} bytes: must be at most {MAX_DATAGRAM_BYTES}; use shorter packets first"
+        "packets of {ptime} in {coding} have {bytes} bytes: must be at most {MAX_DATAGRAM_BYTES}\nhint: use shorter packets first"
     )]
     TooLarge {
         /// Name of the coding.

@@ -194,14 +194,14 @@ pub struct CallTerms {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Unsupported {
     /// Rate or channels changed: devices keep theirs.
-    #[error("rate and channels cannot change during a call; hang up and call again")]
+    #[error("rate and channels cannot change during a call\nhint: hang up and call again")]
     Shape,
     /// No packets are possible with the terms.
     #[error(transparent)]
     Packets(#[from] NoPackets),
     /// Unsupported packet length.
     #[error(
-        "unsupported packet length {asked}: must be {least} to {most}; use one of these, or give that side a shorter --ptime"
+        "unsupported packet length {asked}: must be {least} to {most}\nhint: use one of these, or give that side a shorter --ptime"
     )]
     Length {
         /// Requested length.
@@ -212,7 +212,7 @@ pub enum Unsupported {
         most: Span,
     },
     /// Unsupported coding.
-    #[error("unsupported format {asked}: must be one of {had}; use another")]
+    #[error("unsupported format {asked}: must be one of {had}\nhint: use another")]
     Coding {
         /// Name of the requested coding.
         asked: &'static str,
@@ -220,7 +220,7 @@ pub enum Unsupported {
         had: String,
     },
     /// Unsupported path.
-    #[error("unsupported transport; use another")]
+    #[error("unsupported transport\nhint: use another")]
     Path,
     /// Latency out of range.
     #[error("invalid latency {0}: must be above 0 and at most {LONGEST_LINK_OFFSET}")]
@@ -231,7 +231,7 @@ pub enum Unsupported {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoTerms {
     /// A list is empty or too long.
-    #[error("invalid offer: {}; update taut on the caller", not_read(what, *count))]
+    #[error("invalid offer: {}\nhint: update taut on the caller", not_read(what, *count))]
     Listed {
         /// Contents of the list.
         what: &'static str,
@@ -240,7 +240,7 @@ pub enum NoTerms {
     },
     /// No common value of a numeric property.
     #[error(
-        "no common {what} for {direction}: the caller has {theirs}, the called end {ours}; {hint}"
+        "no common {what} for {direction}: the caller has {theirs}, the called end {ours}\nhint: {hint}"
     )]
     Unlike {
         /// "audio to the called end".
@@ -256,7 +256,7 @@ pub enum NoTerms {
     },
     /// Different rates: shared devices and echo cancellers need the same rate in both directions.
     #[error(
-        "the call would have {there} to the called end and {back} from it; call with a --rate that both ends support"
+        "the call would have {there} to the called end and {back} from it\nhint: call with a --rate that both ends support"
     )]
     TwoRates {
         /// Rate to the called end.
@@ -266,7 +266,7 @@ pub enum NoTerms {
     },
     /// The common coding does not support the stream.
     #[error(
-        "{coding} requires {had}, but {direction} has {has}; remove --format {coding}, or give both ends {flag}"
+        "{coding} requires {had}, but {direction} has {has}\nhint: remove --format {coding}, or give both ends {flag}"
     )]
     Uncoded {
         /// "audio to the called end".
@@ -281,7 +281,7 @@ pub enum NoTerms {
         flag: String,
     },
     /// No common value of another property.
-    #[error("no common {what} for {direction}; {hint}")]
+    #[error("no common {what} for {direction}\nhint: {hint}")]
     Apart {
         /// "audio to the called end".
         direction: &'static str,

@@ -26,7 +26,7 @@ pub enum Redundancy {
 
 /// Error for an invalid redundancy, with the input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a redundancy; write off, red:1 to red:24, fec:1 to fec:24, or auto")]
+#[error("`{0}` is not a redundancy\nhint: write off, red:1 to red:24, fec:1 to fec:24, or auto")]
 pub struct RedundancyError(String);
 
 impl FromStr for Redundancy {

@@ -45,14 +45,16 @@ impl PacketHeads {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotCarried {
     /// Unsupported nominal rate.
-    #[error("AVTP does not support {0}; use {all}", all = Rate::listed(avtp::carries))]
+    #[error("AVTP does not support {0}\nhint: use {all}", all = Rate::listed(avtp::carries))]
     Rate(Rate),
     /// AAF has only formats of single samples (IEEE 1722-2016 table 23).
-    #[error("AVTP does not support compressed formats such as {0}; use --format l24, or rtp://")]
+    #[error(
+        "AVTP does not support compressed formats such as {0}\nhint: use --format l24, or rtp://"
+    )]
     Codec(&'static str),
     /// Too long for the length field.
     #[error(
-        "packets of {ptime} have {bytes} bytes of audio: must be at most 65535 for AVTP; use a shorter --ptime"
+        "packets of {ptime} have {bytes} bytes of audio: must be at most 65535 for AVTP\nhint: use a shorter --ptime"
     )]
     Length {
         /// Duration of a packet.

@@ -144,45 +144,47 @@ impl core::fmt::Display for DescriptionError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SdpFault {
     /// More than [`MAX_BYTES`].
-    #[error("too long for a session description: {0} bytes; is this another file?")]
+    #[error("too long for a session description: {0} bytes\nhint: name the sender's .sdp file")]
     Bytes(usize),
     /// More than [`MAX_LINES`].
-    #[error("too long for a session description: {0} lines; is this another file?")]
+    #[error("too long for a session description: {0} lines\nhint: name the sender's .sdp file")]
     Lines(usize),
     /// More than [`MAX_MEDIA`].
-    #[error("too many streams in the description: {0}; keep the one to receive")]
+    #[error("too many streams in the description: {0}\nhint: keep the one to receive")]
     Media(usize),
     /// Not SDP.
-    #[error("not SDP; the first line of a description is v=0, each further one is X=VALUE")]
+    #[error(
+        "not SDP: the first line must be v=0, each further one X=VALUE\nhint: name the sender's .sdp file"
+    )]
     NotSdp,
     /// No audio stream.
-    #[error("no audio stream; an m=audio line is missing")]
+    #[error("no audio stream\nhint: add an m=audio line")]
     NoAudio,
     /// A transport other than RTP.
-    #[error("unsupported transport '{0}'; have the sender offer RTP/AVP")]
+    #[error("unsupported transport '{0}'\nhint: have the sender offer RTP/AVP")]
     Transport(String),
     /// UDP port 0 (RFC 3264 §5.1).
-    #[error("UDP port 0 disables this stream; have the sender enable it")]
+    #[error("UDP port 0 disables this stream\nhint: have the sender enable it")]
     Disabled,
     /// No UDP port, or none left for RTCP.
     #[error("invalid UDP port '{0}': must be 1 to 65534")]
     UdpPort(String),
     /// Missing `c=` line.
-    #[error("no destination; a line such as c=IN IP4 239.1.2.3/32 is missing")]
+    #[error("no destination\nhint: add a line such as c=IN IP4 239.1.2.3/32")]
     NoDestination,
     /// A `c=` line without an IP address.
     #[error("invalid destination '{0}': must be IN IP4 ADDRESS or IN IP6 ADDRESS")]
     Destination(String),
     /// Payload type without explanation.
     #[error(
-        "payload type {0} is not explained; a line a=rtpmap:{0} CODING/RATE/CHANNELS is missing"
+        "payload type {0} is not explained\nhint: add a line a=rtpmap:{0} CODING/RATE/CHANNELS"
     )]
     PayloadType(String),
     /// Invalid `rtpmap` of the payload type.
     #[error("invalid a=rtpmap:{0}: must be TYPE CODING/RATE/CHANNELS")]
     Map(String),
     /// Unsupported coding.
-    #[error("unsupported coding '{0}'; have the sender use L16 or L24")]
+    #[error("unsupported coding '{0}'\nhint: have the sender use L16 or L24")]
     Coding(String),
     /// Unsupported rate or channel count.
     #[error(transparent)]
@@ -203,6 +205,8 @@ pub struct SdpWarning {
 impl core::fmt::Display for SdpWarning {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let Self { line, text, oddity } = self;
+        // A warning is one line.
+        let oddity = oddity.to_string().replace("\nhint: ", "; ");
         write!(f, "line {line} ignored ({text}): {oddity}")
     }
 }

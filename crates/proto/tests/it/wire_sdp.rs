@@ -306,10 +306,10 @@ fn each_fault_names_its_line_and_the_mend() {
         (media("m=audio 70000 RTP/AVP 10\n"), "line 6: invalid UDP port '70000'"),
         (media("m=audio 65535 RTP/AVP 10\n"), "line 6: invalid UDP port '65535'"),
         (media("m=audio\n"), "line 6: unsupported transport ''"),
-        (media("m=video 5004 RTP/AVP 10\n"), "no audio stream; an m=audio line is missing"),
+        (media("m=video 5004 RTP/AVP 10\n"), "no audio stream\nhint: add an m=audio line"),
         (
             media("m=audio 5004 RTP/AVP 97\na=rtpmap:97 speex/48000/2\n"),
-            "line 7: unsupported coding 'speex'; have the sender use L16 or L24",
+            "line 7: unsupported coding 'speex'\nhint: have the sender use L16 or L24",
         ),
         (
             media("m=audio 5004 RTP/AVP 97\na=rtpmap:97 L24\n"),
@@ -334,7 +334,7 @@ fn each_fault_names_its_line_and_the_mend() {
         ),
         (refused("RIFF").to_string(), "line 1: not SDP"),
         (refused("\nname=value").to_string(), "line 2: not SDP"),
-        (refused(&minimal("t=soon\n")).to_string(), "no audio stream; an m=audio line is missing"),
+        (refused(&minimal("t=soon\n")).to_string(), "no audio stream\nhint: add an m=audio line"),
         (refused("").to_string(), "not SDP"),
     ];
     for (message, expected) in cases {

@@ -1,3 +1,4 @@
+use core::fmt::Display;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -75,7 +76,7 @@ impl OpenedPipeline {
             UdpOptions { packets_per_second: DATAGRAMS_PER_SECOND, ..UdpOptions::default() };
         let link = |opened: &WorkOpened| match connect(opened, options.clone()) {
             Ok(link) => Ok((Box::new(link), opened.stream.id)),
-            Err(error) => Err(Opening::Refused(error.to_string())),
+            Err(error) => Err(Opening::Refused(on_one_line(&error))),
         };
         let [last, .., first] = self.0.as_slice() else {
             let alone = self.0.first().map(|(_, alone)| link(alone)).transpose()?;
@@ -149,10 +150,10 @@ fn fed_stream(address: &str, opened: &WorkOpened) -> Result<FedStream, Opening> 
 fn client(address: &str, limit: Duration) -> Result<WorkerClient, Opening> {
     let address: WorkerAddress =
         address.parse().map_err(|error: tautline_api::client::NoWorkerAddress| {
-            Opening::Refused(error.to_string())
+            Opening::Refused(on_one_line(&error))
         })?;
     let client = WorkerClient::usual(&address);
-    Ok(client.map_err(|error| Opening::Refused(error.to_string()))?.within(limit))
+    Ok(client.map_err(|error| Opening::Refused(on_one_line(&error)))?.within(limit))
 }
 
 fn close(address: &str, id: u32) {
@@ -170,7 +171,7 @@ fn look(address: &str, id: u32) -> Alive {
         }
         Ok(Some(_)) => Alive::Yes,
         Ok(None) => Alive::No,
-        Err(error @ AskError::Unreachable { .. }) => Alive::Away(error.to_string()),
+        Err(error @ AskError::Unreachable { .. }) => Alive::Away(on_one_line(&error)),
         Err(_) => Alive::Unknown,
     }
 }
@@ -208,8 +209,13 @@ impl WorkerCalls for HttpCalls {
     }
 }
 
+/// The message on one line, for the report.
+fn on_one_line(error: &impl Display) -> String {
+    error.to_string().replace("\nhint: ", "; ")
+}
+
 fn opening(error: AskError) -> Opening {
-    let sentence = error.to_string();
+    let sentence = on_one_line(&error);
     match error {
         AskError::Unreachable { .. } | AskError::TimedOut { .. } | AskError::NoSuchHost(..) => {
             Opening::Away(sentence)

@@ -79,7 +79,10 @@ impl Scribe {
         }
         let Self { file, notes, name, .. } = self;
         if let (Err(error), true) = (file.finish(), whole) {
-            notes.fail(format!("file:{name}: {error}; the recording may be incomplete"));
+            notes.fail(format!(
+                "file:{name}: {error}, so the recording may be incomplete; free space, or record \
+                 elsewhere"
+            ));
         }
     }
 

@@ -47,7 +47,7 @@ impl RecvLines {
             "unmute" => Ok(RecvChange::Mute(number(rest)?, false)),
             "from" => self.from(rest),
             "status" => nothing(verb, rest, RecvChange::Status),
-            _ => Err("unknown change; write latency, volume, mute, unmute, \
+            _ => Err("unknown change\nhint: write latency, volume, mute, unmute, \
                       from, status or quit"
                 .into()),
         }
@@ -59,7 +59,8 @@ impl RecvLines {
         check_goodbye(&self.flags, &address).map_err(|failure| failure.to_string())?;
         let Some((format, device)) = self.shape.get() else {
             return Err(
-                "no packets yet, so the format is unknown; repeat this when they arrive".into()
+                "no packets yet, so the format is unknown\nhint: repeat this when they arrive"
+                    .into(),
             );
         };
         let resolved = resolve(&address, &self.flags.running);
@@ -76,7 +77,8 @@ impl RecvLines {
 fn wanted(text: &str) -> Result<LatencyRule, String> {
     if text.is_empty() {
         return Err(
-            "latency needs a time; write latency 8ms, latency auto or latency announced".into()
+            "latency needs a time\nhint: write latency 8ms, latency auto or latency announced"
+                .into(),
         );
     }
     if text == "announced" {
@@ -101,9 +103,9 @@ fn number(text: &str) -> Result<Option<usize>, String> {
         "" => Ok(None),
         _ => match text.parse::<usize>().ok().filter(|number| *number > 0) {
             Some(number) => Ok(Some(number - 1)),
-            None => {
-                Err(format!("no --from has the number `{text}`; write 1 for the first, or none"))
-            }
+            None => Err(format!(
+                "no --from has the number `{text}`\nhint: write 1 for the first, or none"
+            )),
         },
     }
 }

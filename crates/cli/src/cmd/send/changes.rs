@@ -41,13 +41,13 @@ impl SendLines {
     pub(crate) fn read(&self, verb: &str, rest: &str) -> Result<SendChange, String> {
         match verb {
             "latency" | "format" if self.form.presents() => Err(format!(
-                "the {verb} of an AVTP stream is fixed; restart taut with another --{verb}"
+                "the {verb} of an AVTP stream is fixed\nhint: restart taut with another --{verb}"
             )),
             "redundancy" if self.form.presents() => {
-                Err("AVTP has no redundancy; send RTP for --redundancy".into())
+                Err("AVTP has no redundancy\nhint: send RTP for --redundancy".into())
             }
             "latency" if rest.is_empty() => {
-                Err("latency needs a time; write latency 8ms or latency auto".into())
+                Err("latency needs a time\nhint: write latency 8ms or latency auto".into())
             }
             "latency" => Ok(SendChange::Latency(latency(rest)?)),
             "ptime" => Ok(SendChange::Ptime(span(rest)?)),
@@ -58,7 +58,7 @@ impl SendLines {
             "unmute" => nothing(verb, rest, SendChange::Mute(false)),
             "to" => self.destined(rest),
             "status" => nothing(verb, rest, SendChange::Status),
-            _ => Err("unknown change; write latency, ptime, format, redundancy, \
+            _ => Err("unknown change\nhint: write latency, ptime, format, redundancy, \
                       volume, mute, unmute, to, status or quit"
                 .into()),
         }
@@ -74,7 +74,7 @@ impl SendLines {
         let words = text.split([',', ' ']).filter(|word| !word.is_empty());
         let addresses: Vec<Address> = words.map(Address::to_send_to).collect::<Result<_, _>>()?;
         if addresses.is_empty() {
-            return Err("to needs all addresses to send to; write \
+            return Err("to needs all addresses to send to\nhint: write \
                         to rtp://HOST:PORT,rtp://HOST:PORT"
                 .into());
         }
@@ -82,18 +82,18 @@ impl SendLines {
         let resolved: Vec<Resolved> =
             resolved.collect::<Result<_, _>>().map_err(|failure| failure.to_string())?;
         let Some(opened) = &self.udp else {
-            return Err(
-                "an Ethernet or TCP stream cannot change its destination; restart taut".into()
-            );
+            return Err("an Ethernet or TCP stream cannot change its destination\nhint: restart \
+                        taut with another --to"
+                .into());
         };
         if let Some(other) = addresses.iter().find(|to| to.form() != self.form) {
-            return Err(format!("{other} needs another packet format; restart taut with it"));
+            return Err(format!("{other} needs another packet format\nhint: restart taut with it"));
         }
         let mut udp = opened.clone();
         sockets::set(&mut udp, &addresses, &resolved).map_err(|failure| failure.to_string())?;
         let ways = |udp: &UdpOptions| (udp.interface.clone(), udp.ttl, udp.loopback);
         if ways(&udp) != ways(opened) {
-            return Err("the socket has another iface, ttl or loop; write those again, or \
+            return Err("the socket has another iface, ttl or loop\nhint: write those again, or \
                         restart taut with these"
                 .into());
         }
@@ -102,13 +102,15 @@ impl SendLines {
         if opened.launch.is_some() && sockets::interfaces(&udp) != sockets::interfaces(opened) {
             return Err(
                 "packets have launch times for the queue of their interface, and these addresses use \
-                 another; restart taut with them, or use --pacing sleep"
+                 another\nhint: restart taut with them, or use --pacing sleep"
                     .into(),
             );
         }
         let Some(destinations) = Destinations::new(&udp.destinations) else {
             let most = Destinations::MAX;
-            return Err(format!("more than {most} addresses; send to a multicast group instead"));
+            return Err(format!(
+                "more than {most} addresses\nhint: send to a multicast group instead"
+            ));
         };
         Ok(SendChange::To(Box::new(Destined {
             address: addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),

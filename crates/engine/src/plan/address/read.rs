@@ -33,7 +33,7 @@ fn parse_host(
     text: &str,
     (protocol, written): (&str, &str),
 ) -> Result<(String, u16), String> {
-    let unusable = || format!("no valid {protocol} port in '{text}'; {written}");
+    let unusable = || format!("no valid {protocol} port in '{text}'\nhint: {written}");
     let (host, port) = rest.trim_end_matches('/').rsplit_once(':').ok_or_else(unusable)?;
     if port.parse::<u16>().is_err() && !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
     {
@@ -46,7 +46,7 @@ fn parse_host(
     let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(unusable)?;
     if host.contains('/') {
         return Err(format!(
-            "unexpected / before the {protocol} port in '{text}'; {}",
+            "unexpected / before the {protocol} port in '{text}'\nhint: {}",
             meant(text)
         ));
     }
@@ -62,7 +62,7 @@ fn avtp_host(rest: &str, text: &str) -> Result<(String, u16), String> {
                 format!("avtp://{interface}/{address}")
             });
             Err(format!(
-                "unexpected / in '{text}'; {AVTP_BY_UDP}, or {by_ethernet} for Ethernet frames"
+                "unexpected / in '{text}'\nhint: {AVTP_BY_UDP}, or {by_ethernet} for Ethernet frames"
             ))
         }
         None => parse_host(&with_port(rest), text, ("UDP", AVTP_BY_UDP)),
@@ -121,21 +121,23 @@ fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetT
     let rest = rest.trim_end_matches('/');
     let (interface, address) = rest.split_once('/').unwrap_or((rest, ""));
     if interface.is_empty() || interface.starts_with(':') {
-        return Err(format!("no interface in '{text}'; {ETHERNET}"));
+        return Err(format!("no interface in '{text}'\nhint: {ETHERNET}"));
     }
     let address = match (address, end) {
         ("", AddressRole::To) => None,
         ("", AddressRole::From) => return Err(unnamed(&format!("'{text}'"))),
         (given, _) => Some(octets::<6>(given).ok_or_else(|| {
-            format!("invalid Ethernet address '{given}' in '{text}'; {ETHERNET}")
+            format!("invalid Ethernet address '{given}' in '{text}'\nhint: {ETHERNET}")
         })?),
     };
     if address == Some([0; 6]) {
-        return Err(format!("invalid Ethernet address 00:00:00:00:00:00 in '{text}'; {ETHERNET}"));
+        return Err(format!(
+            "invalid Ethernet address 00:00:00:00:00:00 in '{text}'\nhint: {ETHERNET}"
+        ));
     }
     if octets::<6>(interface).is_some() {
         return Err(format!(
-            "no interface in '{text}'; write avtp://INTERFACE/{interface}, as in avtp://eth0/{interface} (`ip link` \
+            "no interface in '{text}'\nhint: write avtp://INTERFACE/{interface}, as in avtp://eth0/{interface} (`ip link` \
              lists the interfaces)"
         ));
     }
@@ -143,7 +145,7 @@ fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetT
     if let Some((name, _)) = interface.split_once(':') {
         let behind = rest.strip_prefix(interface).unwrap_or_default();
         return Err(format!(
-            "invalid interface '{interface}' in '{text}' (Ethernet has no ports); write \
+            "invalid interface '{interface}' in '{text}' (Ethernet has no ports)\nhint: write \
              avtp://{name}{behind}"
         ));
     }
@@ -151,7 +153,7 @@ fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetT
 }
 
 pub(super) fn unnamed(place: &str) -> String {
-    format!("no Ethernet address in {place}; {ETHERNET}")
+    format!("no Ethernet address in {place}\nhint: {ETHERNET}")
 }
 
 fn octets<const N: usize>(text: &str) -> Option<[u8; N]> {
@@ -208,13 +210,15 @@ impl Address {
             Some(("avtp", _)) => ETHERNET_KEYS,
             Some(("avtp+udp", _)) => UDP_KEYS,
             _ => {
-                return Err(format!("invalid clock '{text}': must be an AVTP address; {ETHERNET}"));
+                return Err(format!(
+                    "invalid clock '{text}': must be an AVTP address\nhint: {ETHERNET}"
+                ));
             }
         };
         let asked = query.split('&').map(|pair| pair.split('=').next().unwrap_or(pair));
         if let Some(key) = asked.filter(|key| !key.is_empty()).find(|key| !keys.contains(key)) {
             let known = keys.join(" or ");
-            return Err(format!("'{key}' does not apply to a clock; use {known}"));
+            return Err(format!("'{key}' does not apply to a clock\nhint: use {known}"));
         }
         Self::read(text, AddressRole::From)
     }
@@ -231,7 +235,7 @@ impl Address {
 
     fn read(text: &str, end: AddressRole) -> Result<Self, String> {
         let (place, query) = text.split_once('?').unwrap_or((text, ""));
-        let nowhere = |written| Err(format!("no host in '{text}'; {written}"));
+        let nowhere = |written| Err(format!("no host in '{text}'\nhint: {written}"));
         let is_to = end == AddressRole::To;
         let place = match place.split_once("://") {
             Some(("rtp", rest)) if is_to && rest.starts_with(':') => return nowhere(RTP),
@@ -255,11 +259,13 @@ impl Address {
                 let (host, port) = parse_host(rest, text, ("TCP", RTP_BY_TCP))?;
                 Target::Tcp { host, port }
             }
-            Some((scheme, _)) => return Err(format!("unknown scheme {scheme}://; {ALL_FORMS}")),
+            Some((scheme, _)) => {
+                return Err(format!("unknown scheme {scheme}://\nhint: {ALL_FORMS}"));
+            }
             None if Path::new(place).extension().is_some_and(|e| e.eq_ignore_ascii_case("sdp")) => {
                 Target::Sdp(place.into())
             }
-            None => return Err(format!("invalid address '{text}'; {}", meant(text))),
+            None => return Err(format!("invalid address '{text}'\nhint: {}", meant(text))),
         };
         let mut address = Self {
             text: text.to_owned(),
@@ -280,7 +286,7 @@ impl Address {
         let families = |is: fn(&IpAddr) -> bool| address.sources.iter().any(is);
         if families(IpAddr::is_ipv4) && families(IpAddr::is_ipv6) {
             return Err(format!(
-                "'source' in '{}' mixes IPv4 and IPv6 addresses; leave out those of one family",
+                "'source' in '{}' mixes IPv4 and IPv6 addresses\nhint: leave out those of one family",
                 address.text
             ));
         }
@@ -296,10 +302,13 @@ impl Address {
             format!("invalid {what} '{value}' in '{}': must be {must}", self.text)
         };
         if let (Target::Ethernet(_), Some(known)) = (&self.place, unknown_to_ethernet(key, end)) {
-            return Err(format!("'{key}' does not apply to avtp://; use {known}"));
+            return Err(format!("'{key}' does not apply to avtp://\nhint: use {known}"));
         }
         if let (Target::Tcp { .. }, false) = (&self.place, key == "volume") {
-            return Err(format!("'{key}' does not apply to TCP; leave it out of {}", self.text));
+            return Err(format!(
+                "'{key}' does not apply to TCP\nhint: leave it out of {}",
+                self.text
+            ));
         }
         match (key, end) {
             ("streamid", _) => {
@@ -307,7 +316,7 @@ impl Address {
                     .ok_or_else(|| unusable("stream id", "like AA:BB:CC:DD:EE:FF:0001"))?;
                 if !matches!(self.form(), WireForm::Avtp(_)) {
                     return Err(format!(
-                        "'{key}' applies only to AVTP; leave it out of {}",
+                        "'{key}' applies only to AVTP\nhint: leave it out of {}",
                         self.text
                     ));
                 }
@@ -318,7 +327,7 @@ impl Address {
                 self.tolerance = Some(tolerance.ok_or_else(|| unusable("tolerance", "1us to 1s"))?);
                 if !matches!(self.form(), WireForm::Avtp(_)) {
                     return Err(format!(
-                        "'{key}' applies only to AVTP; leave it out of {}",
+                        "'{key}' applies only to AVTP\nhint: leave it out of {}",
                         self.text
                     ));
                 }
@@ -328,7 +337,7 @@ impl Address {
                 let priority = priority.ok_or_else(|| unusable("priority", "0 to 15"))?;
                 let Target::Ethernet(place) = &mut self.place else {
                     return Err(format!(
-                        "'{key}' applies only to avtp://INTERFACE/ADDRESS; leave it out of {}",
+                        "'{key}' applies only to avtp://INTERFACE/ADDRESS\nhint: leave it out of {}",
                         self.text
                     ));
                 };
@@ -367,24 +376,26 @@ impl Address {
                 });
             }
             ("source", AddressRole::To) => {
-                return Err("'source' is only for --from; use iface, ttl or loop".into());
+                return Err("'source' is only for --from\nhint: use iface, ttl or loop".into());
             }
             ("volume", AddressRole::To) => {
-                return Err("'volume' is only for --from; use --volume".into());
+                return Err("'volume' is only for --from\nhint: use --volume".into());
             }
             ("senders", AddressRole::To) => {
-                return Err("'senders' is only for --from; use iface, ttl or loop".into());
+                return Err("'senders' is only for --from\nhint: use iface, ttl or loop".into());
             }
             ("ttl" | "loop", AddressRole::From) => {
                 return Err(format!(
-                    "'{key}' is only for --to; use iface, source, volume or senders"
+                    "'{key}' is only for --to\nhint: use iface, source, volume or senders"
                 ));
             }
             (_, AddressRole::To) => {
-                return Err(format!("unknown key '{key}'; use iface, ttl or loop"));
+                return Err(format!("unknown key '{key}'\nhint: use iface, ttl or loop"));
             }
             (_, AddressRole::From) => {
-                return Err(format!("unknown key '{key}'; use iface, source, volume or senders"));
+                return Err(format!(
+                    "unknown key '{key}'\nhint: use iface, source, volume or senders"
+                ));
             }
         }
         Ok(())

@@ -27,7 +27,7 @@ impl Address {
         let place = resolved.media().or(resolved.tcp()).map(|place| place.ip());
         match place.filter(|ip| self.is_destination && ip.is_unspecified()) {
             Some(ip) => Err(AddressError::Unusable(format!(
-                "{self}: {ip} is not a destination; name the receiver's address"
+                "{self}: {ip} is not a destination\nhint: name the receiver's address"
             ))),
             None => Ok(resolved),
         }
@@ -39,7 +39,7 @@ impl Address {
                 let media = look_up(host, *port)?;
                 let above = port.checked_add(1).ok_or_else(|| {
                     AddressError::Unusable(format!(
-                        "{self}: RTCP needs the UDP port above; use one below"
+                        "{self}: RTCP needs the next UDP port, but {port} is the last\nhint: use port 65534 or lower"
                     ))
                 })?;
                 let reports = SocketAddr::new(media.ip(), above);
@@ -90,7 +90,9 @@ fn read_bounded(path: &Path, awaits_pipe: bool) -> Result<Vec<u8>, AddressError>
     });
     read.map_err(|error| {
         let path = path.display();
-        AddressError::NotThere(format!("reading {path}: {error}; name the sender's .sdp file"))
+        AddressError::NotThere(format!(
+            "reading {path}: {error}\nhint: name the sender's .sdp file"
+        ))
     })?;
     Ok(bytes)
 }
@@ -105,7 +107,7 @@ fn look_up(host: &str, port: u16) -> Result<SocketAddr, AddressError> {
     }
     let unknown = |why: String| {
         AddressError::NotThere(format!(
-            "looking up {host}: {why}; check the name or give an IP address"
+            "looking up {host}: {why}\nhint: check the name or give an IP address"
         ))
     };
     let mut found = (host, port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;

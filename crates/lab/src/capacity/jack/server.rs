@@ -25,7 +25,7 @@ pub(super) fn version() -> Result<String, String> {
     let asked = Command::new(PROGRAM).arg("--version").stdin(Stdio::null()).output();
     let said = asked.map_err(|error| {
         format!(
-            "cannot start {PROGRAM}: {error}; install it (apt-get install jackd2), or remove --jack"
+            "cannot start {PROGRAM}: {error}\nhint: install it (apt-get install jackd2), or remove --jack"
         )
     })?;
     let said = String::from_utf8_lossy(&said.stdout);
@@ -69,7 +69,7 @@ impl DummyServer {
             };
             if !program.runs() || Instant::now() >= until {
                 let line = words.join(" ");
-                return Err(format!("{refused}; run `{PROGRAM} {line}` to see why"));
+                return Err(format!("{refused}\nhint: run `{PROGRAM} {line}` to see why"));
             }
             std::thread::sleep(LOOK);
         }
@@ -92,7 +92,7 @@ pub(super) fn scheduling(scheduler: Scheduler) -> Result<String, String> {
         Scheduler::Other => Ok("-r".to_owned()),
         Scheduler::Fifo(priority @ 1..=MAX) => Ok(format!("-R -P {}", priority + ABOVE_CLIENTS)),
         other => Err(format!(
-            "JACK cannot run a client as {other}; use --scheduler fifo:80, up to fifo:{MAX}, or \
+            "JACK cannot run a client as {other}\nhint: use --scheduler fifo:80, up to fifo:{MAX}, or \
              other"
         )),
     }

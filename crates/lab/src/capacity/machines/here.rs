@@ -18,6 +18,7 @@ use tautline_proto::time::Span;
 
 use super::OpenedWorker;
 use crate::capacity::master::Passing;
+use crate::kept::refusal;
 
 #[derive(Debug)]
 pub(super) struct WorkerHere {
@@ -72,7 +73,8 @@ impl WorkerHere {
         match granted.is_granted() {
             true => Ok((started, Far::new(Box::new(far), STREAM))),
             false => Err(failed(&format_args!(
-                "its thread would run as {granted}; or choose --scheduler other"
+                "its thread would run as {}, or choose --scheduler other",
+                refusal(granted)
             ))),
         }
     }

@@ -44,7 +44,7 @@ impl Namespaces {
             let network = Some(LinkNameSpaceType::Network);
             move_into_link_name_space(file.as_fd(), network).map_err(|error| error.to_string())
         });
-        entered.map_err(|why| format!("cannot enter {path}: {why}; {HINT}"))?;
+        entered.map_err(|why| format!("cannot enter {path}: {why}\nhint: {HINT}"))?;
         ip("link set lo up")?;
         if let Some((switch, rate)) = &made.switch {
             ip(&format!("netns add {switch}"))?;
@@ -141,8 +141,8 @@ fn tc(step: &str) -> Result<(), String> {
 fn done(program: &str, step: &str) -> Result<(), String> {
     let failed = |why: String| {
         format!(
-            "cannot create a network with `{program} {step}`: {why}; \
-                                        {HINT}"
+            "cannot create a network with `{program} {step}`: {why}\n\
+             hint: {HINT}"
         )
     };
     let done = Command::new(program).args(step.split(' ')).output();

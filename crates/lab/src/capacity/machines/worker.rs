@@ -57,7 +57,7 @@ impl TautWorker {
         let plugin = catalogue.plugins.iter().find(|plugin| plugin.label == asked.label);
         let plugin = plugin.ok_or_else(|| {
             format!(
-                "the worker has no plugin {}; build it with `make plugins`, and set its folder \
+                "the worker has no plugin {}\nhint: build it with `make plugins`, and set its folder \
                  with --plugins",
                 asked.label
             )

@@ -239,7 +239,7 @@ fn of_what_a_caller_can_the_first_is_taken_that_the_other_runs_at() {
     let apart = one.choose(&offer(&[8_000], &BOTH)).unwrap_err().to_string();
     assert!(
         apart.ends_with(
-            "the called end 8000 Hz; set --rate at the called end to a value of the caller"
+            "the called end 8000 Hz\nhint: set --rate at the called end to a value of the caller"
         ),
         "{apart}"
     );
@@ -261,7 +261,7 @@ fn a_coding_that_is_not_had_at_the_rate_is_passed_over_or_refused_by_what_it_is_
     let reported = coded(&[Coding::OPUS]).choose(&here).unwrap_err().to_string();
     assert_eq!(
         reported,
-        "opus requires 48000 Hz, but audio to the called end has 16000 Hz; remove --format opus, or give both ends \
+        "opus requires 48000 Hz, but audio to the called end has 16000 Hz\nhint: remove --format opus, or give both ends \
          --rate 48000"
     );
     let mut many = offer(&[48_000], &BOTH);
@@ -277,7 +277,7 @@ fn what_is_not_common_is_named_with_the_mend() {
     let apart = offer(&[44_100], &BOTH).choose(&offer(&[48_000], &BOTH)).unwrap_err();
     assert_eq!(
         apart.to_string(),
-        "no common rate for audio to the called end: the caller has 44100 Hz, the called end 48000 Hz; call with \
+        "no common rate for audio to the called end: the caller has 44100 Hz, the called end 48000 Hz\nhint: call with \
          --rate 48000 or without --rate, and convert the file first, if any"
     );
     let (mut one, other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
