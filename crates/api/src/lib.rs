@@ -16,12 +16,3 @@ pub mod srtp;
 pub mod trust;
 pub mod v1;
 pub mod workers;
-
-/// Moves the fix of a message from another machine to a line of its own. On the wire, a message is
-/// one line, and its fix follows the last semicolon.
-pub fn split_hint(message: &str) -> String {
-    match message.rsplit_once("; ") {
-        Some((what, fix)) => format!("{what}\nhint: {fix}"),
-        None => message.to_owned(),
-    }
-}

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tautline_proto::device::{DeviceError, Direction};
+use tautline_proto::text::on_one_line;
 use tautline_proto::time::{Frames, Span};
 
 /// Stack of ordinary threads, which nest shallowly, in bytes.
@@ -112,11 +113,6 @@ struct Sentences {
     left: Vec<String>,
     prepared: Vec<(Arc<AtomicBool>, String)>,
     failed: Vec<String>,
-}
-
-/// The message on one line: its fix follows a semicolon.
-fn on_one_line(sentence: &str) -> String {
-    sentence.replace("\nhint: ", "; ")
 }
 
 /// Lets a device's thread add a prepared message. Wait-free.

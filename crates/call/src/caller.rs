@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tautline_api::call::{CallAddress, CallConnection, ConnectionEnd, DialError};
 use tautline_api::seal::SECRET_BYTES;
-use tautline_api::split_hint;
 use tautline_api::trust::{HostKey, TrustStore};
 use tautline_engine::control::Changed;
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
@@ -17,6 +16,7 @@ use tautline_proto::call::terms::{CallAdaptation, CallOffer, CallPath, CallTerms
 use tautline_proto::call::transport::{CallerTransport, SoundChange, TransportStep};
 use tautline_proto::device::Stop;
 use tautline_proto::latency::LatencyRule;
+use tautline_proto::text::split_hint;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::commands::not_asked;

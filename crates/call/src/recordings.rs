@@ -7,10 +7,10 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tautline_api::split_hint;
 use tautline_audio::{MAX_OF_A_PART, RecordedTime, Recording, recorded};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::{Device, Direction};
+use tautline_proto::text::split_hint;
 use tautline_proto::time::{LocalTime, Span};
 use time::OffsetDateTime;
 

@@ -351,8 +351,7 @@ impl Server {
     fn hang_up_if_failed(&mut self, place: usize, done: Result<(), Error>) {
         if let Err(failure) = done {
             let why = failure.to_string();
-            // The peer receives one line.
-            self.answering.hang_up_at(place, &CallReason::new(why.replace("\nhint: ", "; ")));
+            self.answering.hang_up_at(place, &CallReason::new(&why));
             self.config.end.tell(Event::Note(why));
         }
     }

@@ -1,6 +1,6 @@
 //! Outcome of a run besides its report: success, or the reason of the failure.
 
-use tautline_api::split_hint;
+use tautline_proto::text::split_hint;
 use tautline_report::{Report, StreamEnd, StreamReport};
 
 use crate::failure::Failure;

@@ -1,6 +1,22 @@
 //! Durations with units, and text of other programs for display.
 
+use core::fmt::Display;
+
 use crate::time::Span;
+
+/// The message on one line, for a log, a report or the wire: its hint follows a semicolon.
+pub fn on_one_line(message: impl Display) -> String {
+    message.to_string().replace("\nhint: ", "; ")
+}
+
+/// The message of a log, a report or the wire with its hint on a line of its own: the text after
+/// the last semicolon.
+pub fn split_hint(message: &str) -> String {
+    match message.rsplit_once("; ") {
+        Some((what, fix)) => format!("{what}\nhint: {fix}"),
+        None => message.to_owned(),
+    }
+}
 
 /// Whether a log or terminal can show `c` unchanged. Excludes control and format characters (such
 /// as bidirectional overrides), line separators, private and unassigned characters.

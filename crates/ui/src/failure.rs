@@ -10,6 +10,7 @@ use tautline_engine::plan::address::AddressError;
 use tautline_engine::plan::pacing::PacingRefused;
 use tautline_io::link::OpenError;
 use tautline_proto::device::DeviceError;
+use tautline_proto::text;
 
 /// Start of a line that contains the fix of the message before it.
 const HINT: &str = "hint: ";
@@ -30,7 +31,7 @@ pub(crate) fn with_hints(message: &str) -> String {
 
 /// The message on one line, for a log or an answer: its hints follow a semicolon.
 pub fn on_one_line(message: &str) -> String {
-    message.replace("\nhint: ", "; ").replace('\n', "; ")
+    text::on_one_line(message).replace('\n', "; ")
 }
 
 /// Appends `more` to the message, before its hints.

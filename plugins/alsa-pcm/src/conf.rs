@@ -10,6 +10,7 @@ use alsa_sys::{
 
 use crate::ffi;
 use crate::keys::Value;
+use tautline_proto::text::on_one_line;
 
 /// Keys of one compound, in order.
 ///
@@ -79,7 +80,7 @@ pub(crate) fn complain(sentence: &str) {
         return;
     }
     // The handler expects one line.
-    let sentence = sentence.replace("\nhint: ", "; ").replace('\0', "?");
+    let sentence = on_one_line(sentence).replace('\0', "?");
     let Ok(sentence) = CString::new(sentence) else { return };
     if let Some(say) = ffi::say() {
         // SAFETY: the arguments match the format and are zero-terminated.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use tautline_api::folders::library_config;
 use tautline_proto::offload::returns::Replacement;
-use tautline_proto::text::parse_span;
+use tautline_proto::text::{on_one_line, parse_span};
 use tautline_proto::time::Span;
 use toml::{Table, Value};
 
@@ -260,7 +260,7 @@ fn truth(text: &str) -> Result<bool, String> {
 
 fn wait(text: &str) -> Result<Span, String> {
     // A complaint is one line.
-    let span = parse_span(text).map_err(|error| error.to_string().replace("\nhint: ", "; "))?;
+    let span = parse_span(text).map_err(on_one_line)?;
     if (Span::ZERO..=MAX_WAIT).contains(&span) {
         return Ok(span);
     }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use tautline_proto::text::split_hint;
 use thiserror::Error;
 
 use super::address::WorkerAddress;
-use crate::split_hint;
 use crate::trust::{HostKey, TrustError};
 
 /// Why a request failed, each with its fix.

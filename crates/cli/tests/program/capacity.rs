@@ -1,6 +1,7 @@
 //! Share of a period that remote plugins can use: with and without workers.
 
 use std::time::Duration;
+use tautline_proto::text::on_one_line;
 use tautline_trial::snapshot;
 
 use serde_json::Value;
@@ -129,7 +130,7 @@ fn a_run_whose_rows_of_workers_are_all_void_has_failed_whatever_the_plugin_here_
     let why = there["invalid"].as_str().unwrap();
     assert!(why.contains("waste_time"), "{why}");
     assert_eq!(ended.status, Some(1), "{ended:#?}");
-    let said = ended.last().replace("\nhint: ", "; ");
+    let said = on_one_line(ended.last());
     assert_eq!(said, format!("error: {why}"), "{ended:#?}");
 }
 

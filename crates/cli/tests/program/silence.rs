@@ -2,6 +2,7 @@
 
 use std::net::UdpSocket;
 use std::process::Command;
+use tautline_proto::text::on_one_line;
 use tautline_trial::snapshot;
 
 use crate::common::jack::Server;
@@ -163,7 +164,7 @@ fn a_recording_that_finds_no_room_is_told_at_once_and_fails() {
         let reported = last(&ended);
         snapshot!(numberless(reported));
         let unwritten = ended.json()["incomplete_files"].clone();
-        let reported = reported.replace("\nhint: ", "; ");
+        let reported = on_one_line(reported);
         assert!(unwritten[0].as_str().is_some_and(|one| reported.ends_with(one)), "{unwritten}");
     });
 }

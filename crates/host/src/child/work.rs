@@ -1,6 +1,5 @@
 //! Runs a plugin for one stream on a real-time thread, which the main thread monitors.
 
-use core::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Stdin};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -20,6 +19,7 @@ use tautline_io::thread::memory::lock;
 use tautline_io::thread::{Granted, Scheduler, spawn, without_signals};
 use tautline_io::udp::UdpOptions;
 use tautline_proto::offload::worker::{Worker, WorkerConfig};
+use tautline_proto::text::on_one_line;
 use tautline_proto::time::Span;
 
 use super::gauge::Gauge;
@@ -255,11 +255,6 @@ fn links(
         (Some(from), Some(to)) => (from, Some(to)),
     };
     Ok(WorkLinks { from, to })
-}
-
-/// The message on one line, for the answer to the master.
-fn on_one_line(error: impl Display) -> String {
-    error.to_string().replace("\nhint: ", "; ")
 }
 
 fn onward(plan: &Plan, feeds: &PlannedFeed) -> Result<Box<DirectLink>, String> {

@@ -14,6 +14,7 @@ use std::thread::{self, JoinHandle};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_proto::device::{Direction, Settings};
+use tautline_proto::text::on_one_line;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::ProgramsName;
@@ -256,7 +257,7 @@ impl ProgramsThread {
         let file = SharedFile::handed(memory.try_clone().map_err(cannot)?);
         let buffer = ProgramBuffer::made(&file, frames, channels);
         // The greeting is one line.
-        let buffer = buffer.map_err(|why| why.to_string().replace("\nhint: ", "; "))?;
+        let buffer = buffer.map_err(on_one_line)?;
         seal(memory.as_fd()).map_err(cannot)?;
         debug_assert!(is_sealed(memory.as_fd()), "the kernel confirmed it");
         let buffer = buffer.ok_or("the allocated memory is too short; try again")?;

@@ -2,7 +2,7 @@
 
 use super::CallId;
 use super::terms::{CallOffer, CallPath, CallTerms};
-use crate::text::printable;
+use crate::text::{on_one_line, printable};
 
 /// Protocol version of these messages.
 pub const CALL_VERSION: u32 = 6;
@@ -31,7 +31,7 @@ impl CallReason {
     /// Creates a reason from its [printable] characters. It is one line: its fix follows a
     /// semicolon.
     pub fn new(said: impl AsRef<str>) -> Self {
-        Self(printable(&said.as_ref().replace("\nhint: ", "; "), MAX_REASON))
+        Self(printable(&on_one_line(said.as_ref()), MAX_REASON))
     }
 
     /// Text of the reason.

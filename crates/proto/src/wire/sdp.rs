@@ -16,6 +16,7 @@ use tautline_dsp::format::SampleFormat;
 use super::rtp::ExtensionIds;
 use crate::codec::Codec;
 use crate::stream::StreamFormat;
+use crate::text::on_one_line;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate, UnitError};
 
@@ -205,9 +206,7 @@ pub struct SdpWarning {
 impl core::fmt::Display for SdpWarning {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let Self { line, text, oddity } = self;
-        // A warning is one line.
-        let oddity = oddity.to_string().replace("\nhint: ", "; ");
-        write!(f, "line {line} ignored ({text}): {oddity}")
+        write!(f, "line {line} ignored ({text}): {}", on_one_line(oddity))
     }
 }
 

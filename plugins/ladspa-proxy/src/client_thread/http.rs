@@ -1,4 +1,3 @@
-use core::fmt::Display;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,6 +7,7 @@ use tautline_api::client::{AskError, WorkOpened, WorkerAddress, WorkerClient};
 use tautline_api::v1::{FedStream, StreamPhase, StreamRequest, WorkStream};
 use tautline_engine::offload::offloaded::{Far, LastFar};
 use tautline_io::udp::UdpOptions;
+use tautline_proto::text::on_one_line;
 
 use super::{Alive, Opening, OrderBehind, StreamOrder, WorkerCalls};
 
@@ -207,11 +207,6 @@ impl WorkerCalls for HttpCalls {
             close(&address, id);
         }
     }
-}
-
-/// The message on one line, for the report.
-fn on_one_line(error: &impl Display) -> String {
-    error.to_string().replace("\nhint: ", "; ")
 }
 
 fn opening(error: AskError) -> Opening {
