@@ -33,7 +33,7 @@ pub(crate) fn spawn_on<T: Send + 'static>(
             )
         })
     } else {
-        Some(format!("its thread would run as {}, or choose --scheduler other", refusal(granted)))
+        Some(would_run_as("its thread", granted))
     };
     if let Some(why) = refused {
         drop(start);
@@ -49,6 +49,11 @@ pub(crate) fn spawn_on<T: Send + 'static>(
 /// Why the system refused a scheduler, with the fix as a hint.
 pub(crate) fn refusal(granted: Granted) -> String {
     granted.to_string().replacen("; ", "\nhint: ", 1)
+}
+
+/// Why a thread does not run, with the fix as a hint.
+pub(crate) fn would_run_as(thread: &str, granted: Granted) -> String {
+    format!("{thread} would run as {}, or choose --scheduler other", refusal(granted))
 }
 
 /// Locks memory, as logs must not be paged out during a run; returns a note if that fails.

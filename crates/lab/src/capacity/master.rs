@@ -6,7 +6,7 @@ use tautline_io::thread::{Scheduler, realtime, spawn};
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 
-use crate::kept::refusal;
+use crate::kept::would_run_as;
 use crate::schedule::OpenSchedule;
 use crate::statistics::Series;
 
@@ -123,10 +123,7 @@ impl MasterPace {
         let (cycle, log) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         match granted.is_granted() {
             true => Ok((cycle, log)),
-            false => Err(format!(
-                "the master's thread would run as {}, or choose --scheduler other",
-                refusal(granted)
-            )),
+            false => Err(would_run_as("the master's thread", granted)),
         }
     }
 

@@ -9,7 +9,7 @@ use tautline_proto::device::Stop;
 use tautline_proto::time::LocalTime;
 
 use super::{AHEAD, HEADER, LARGEST, PacketShape};
-use crate::kept::refusal;
+use crate::kept::would_run_as;
 use crate::schedule::OpenSchedule;
 
 /// A sent packet; its index in the log is its number.
@@ -70,10 +70,7 @@ impl PacketRun {
         }
         let sent = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         if !granted.is_granted() {
-            return Err(format!(
-                "its thread would run as {}, or choose --scheduler other",
-                refusal(granted)
-            ));
+            return Err(would_run_as("its thread", granted));
         }
         Ok(SentPackets {
             schema: 2,

@@ -18,7 +18,7 @@ use tautline_proto::time::Span;
 
 use super::OpenedWorker;
 use crate::capacity::master::Passing;
-use crate::kept::refusal;
+use crate::kept::would_run_as;
 
 #[derive(Debug)]
 pub(super) struct WorkerHere {
@@ -72,10 +72,7 @@ impl WorkerHere {
         let started = Self { halt, thread: Some(thread) };
         match granted.is_granted() {
             true => Ok((started, Far::new(Box::new(far), STREAM))),
-            false => Err(failed(&format_args!(
-                "its thread would run as {}, or choose --scheduler other",
-                refusal(granted)
-            ))),
+            false => Err(failed(&would_run_as("its thread", granted))),
         }
     }
 }
