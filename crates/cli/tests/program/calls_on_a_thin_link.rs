@@ -4,21 +4,18 @@
 use core::f64::consts::TAU;
 use core::ops::Range;
 
-use tautline_codec::{OpusDecoder, OpusEncoder};
 use tautline_io::clock::now;
-use tautline_proto::codec::{Decode, Encode, Opus, OpusTuning};
+use tautline_proto::codec::{Opus, OpusTuning};
 use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::units::{Channels, Rate};
 use tautline_trial::{Window, each, steady};
 
+use crate::codecs::{FULL, by_opus_alone};
 use crate::common::network::ThinLink;
 use crate::common::program::{Running, taut, words};
 use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, grows, until};
 
-/// Full scale of 24 bits.
-const FULL: f32 = 8_388_608.0;
 const RATE: u64 = 200_000;
 const QUEUE: usize = 16_000;
 const DELAY: Span = Span::from_millis(20);
@@ -162,17 +159,8 @@ impl ThinCall {
 /// bit rates of a call, speech at 24 kbit/s leaves the fewest.
 fn understood_by_codec_alone() -> usize {
     let opus = Opus { tuning: OpusTuning::Voice, bitrate: 24_000 };
-    let mut encoder = OpusEncoder::new(opus, Channels::STEREO).unwrap();
-    let mut decoder = OpusDecoder::new(Rate::HZ_48000, Channels::STEREO).unwrap();
-    let sound = pitched(30).samples;
-    let frames = sound.chunks_exact(2 * FRAME).flat_map(|frame| {
-        let frame: Vec<f32> = frame.iter().map(|sample| *sample as f32 / FULL).collect();
-        let (mut room, mut out) = ([0; 1500], [0.0; 2 * FRAME]);
-        let bytes = encoder.encode(&frame, &mut room).unwrap();
-        decoder.decode(&room[..bytes], &mut out).unwrap();
-        out.map(|sample| (sample * FULL) as i32)
-    });
-    let decoded: Vec<i32> = frames.collect();
+    let decoded = by_opus_alone(&pitched(30), opus, FRAME);
+    let decoded: Vec<i32> = decoded.iter().map(|sample| (sample * FULL) as i32).collect();
     decoded.chunks_exact(2 * SECOND).map(understood).min().unwrap()
 }
 

@@ -21,7 +21,8 @@ use crate::errors::is_refused;
 use crate::interop::{has_element, has_ffmpeg};
 
 /// Full scale of 24 bits.
-const FULL: f32 = 8_388_608.0;
+pub(crate) const FULL: f32 = 8_388_608.0;
+const MUSIC: Opus = Opus { tuning: OpusTuning::Music, bitrate: 192_000 };
 
 /// Two seconds of a sweep and a tone in different channels, in 24 bits.
 fn sweep(folder: &Folder) -> Sound {
@@ -53,14 +54,13 @@ fn samples(sound: &Sound) -> Vec<f32> {
     sound.samples.iter().map(|sample| *sample as f32 / FULL).collect()
 }
 
-/// The sound after encoder and decoder alone, in stereo packets of 5 ms.
-fn by_opus_alone(sent: &Sound, bitrate: u32) -> Vec<f32> {
-    let opus = Opus { tuning: OpusTuning::Music, bitrate };
+/// The sound after encoder and decoder alone, in stereo packets of `frames`.
+pub(crate) fn by_opus_alone(sent: &Sound, opus: Opus, frames: usize) -> Vec<f32> {
     let mut encoder = OpusEncoder::new(opus, Channels::STEREO).unwrap();
     let mut decoder = OpusDecoder::new(Rate::HZ_48000, Channels::STEREO).unwrap();
     let packets = samples(sent);
-    let decoded = packets.chunks_exact(480).flat_map(|packet| {
-        let (mut room, mut out) = ([0; 1500], [0.0; 480]);
+    let decoded = packets.chunks_exact(2 * frames).flat_map(|packet| {
+        let (mut room, mut out) = ([0; 1500], vec![0.0; packet.len()]);
         let bytes = encoder.encode(packet, &mut room).unwrap();
         decoder.decode(&room[..bytes], &mut out).unwrap();
         out
@@ -233,7 +233,7 @@ mod exclusive {
                 let recv = hear(by, &format!("{options} --overwrite"), &folder);
                 send(&to, "--format opus", &folder);
                 recv.end().report().missed_nothing();
-                let apart = apart(&by_opus_alone(&sent, 192_000), &heard(&folder));
+                let apart = apart(&by_opus_alone(&sent, MUSIC, 240), &heard(&folder));
                 // The remaining difference is rounding to 24 bits.
                 assert!(apart < -100.0, "{by} {options}: {apart} dB");
             }
@@ -279,7 +279,7 @@ mod exclusive {
             let peer = peer.wait_for(said::GST_PLAYING);
             send(&format!("rtp://127.0.0.1:{port}"), "--format opus", &folder);
             peer.end().well();
-            let alone = by_opus_alone(&sent, 192_000);
+            let alone = by_opus_alone(&sent, MUSIC, 240);
             let ours = apart(&alone, &little_endian(&folder.file("heard.raw")));
             assert!(ours < -60.0, "by GStreamer: {ours} dB");
         });
@@ -317,7 +317,7 @@ mod exclusive {
             let peer = peer.wait_for("Before avformat_find_stream_info");
             send(&to, "--format opus", &folder);
             peer.end().well();
-            let alone = by_opus_alone(&sent, 192_000);
+            let alone = by_opus_alone(&sent, MUSIC, 240);
             let ours = apart(&alone, &little_endian(&folder.file("heard.raw")));
             // Its decoder is not libopus, and equally close to the standard.
             assert!(ours < -40.0, "by ffmpeg: {ours} dB");
